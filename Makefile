@@ -1,0 +1,50 @@
+# A newcomer's two commands: `make demo` and `make test`. The rest is for developers.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+DEMO := results/bocchi2026escape/fig1
+
+.PHONY: demo test test-all check format bench lock clean
+
+demo: $(VENV)/.installed
+	$(BIN)/learndyn run bocchi2026escape/fig1 --preset quick --out $(DEMO)
+	@echo "The figure is in $(DEMO)/figure.png"
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu"
+
+test-all: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu"
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/foundation.py
+
+# Newest versions that pass: install without the lock, test, then write the lock anew.
+lock: $(VENV)/.installed-dev
+	$(BIN)/python -m pip --disable-pip-version-check freeze --exclude-editable --exclude learndyn > requirements.lock
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml requirements.lock | $(VENV)/bin/python
+	$(PIP) install -c requirements.lock -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml requirements.lock | $(VENV)/bin/python
+	$(PIP) install -c requirements.lock -e ".[dev]"
+	@touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) results .pytest_cache .ruff_cache

@@ -1,0 +1,132 @@
+"""`compare`: how well a prediction and a simulation agree, in numbers."""
+
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+LEVEL = 0.01  # chance that a true theory is called deviating, over all entries together
+
+
+class Verdict(NamedTuple):
+    """What a comparison says, and why."""
+
+    verdict: str
+    reason: str
+
+
+def compare(theory: xr.Dataset, simulation: xr.Dataset) -> xr.Dataset:
+    """Deviations of a simulation's mean from a prediction, at the times both have.
+
+    For every variable `v` that both have, with mean m over the runs that did not diverge:
+
+        v_deviation = m − theory
+        v_z         = deviation in standard errors of m (from the runs, or from the theory's
+                      own `v_std` / √runs where it has one)
+        v_scaled    = deviation · √N / max |theory|: of order one where finite size explains it
+
+    Verdict: "agrees" where no |z| exceeds the Student-t bound at 1 % over all entries
+    together; else "agrees within finite size" where no deviation exceeds the spread of a
+    single run (it has mean-free part N^(-1/2), and the theory's bias is of order 1/N); else
+    "deviates". One run without a predicted spread is "undecided".
+
+    Args:
+        theory: a record of `solve`.
+        simulation: a record of `simulate`.
+
+    Returns:
+        A dataset of these variables; `verdict`, `reason`, `largest_z`, `allowed_z`,
+        `largest_scaled` and `runs` are attributes.
+
+    Raises:
+        ValueError: where the records share no time or no variable.
+    """
+    theory, simulation = _matched(theory, simulation)
+    alive = simulation.sel(run=simulation["outcome"] == "finished")
+    shared = [n for n in theory.data_vars if "time" in theory[n].dims and n in simulation]
+    names = [str(n) for n in shared]
+    if not names:
+        raise ValueError("simulation: got no variable of the theory; allowed are two records")
+    parts = {name: _deviations(name, theory, alive) for name in names}
+    found = xr.Dataset(
+        {f"{name}_{kind}": v for name, kinds in parts.items() for kind, v in kinds.items()}
+    )
+    found.attrs = _attributes(found, names, theory, simulation, alive.sizes["run"])
+    return found
+
+
+def mean_and_error(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
+    """Mean over runs and its standard error; NaN for one run, diverged entries left out."""
+    count = values.notnull().sum("run")
+    spread = values.std("run", ddof=1) if values.sizes["run"] > 1 else values.mean("run") * np.nan
+    return values.mean("run"), spread / np.sqrt(count)
+
+
+def _matched(theory: xr.Dataset, simulation: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset]:
+    a, b = theory["time"].values, simulation["time"].values
+    pairs = [(i, j) for i, t in enumerate(a) for j in np.flatnonzero(np.isclose(b, t))[:1]]
+    if not pairs:
+        raise ValueError("simulation: shares no time with the theory; allowed are common times")
+    mine, theirs = (list(column) for column in zip(*pairs, strict=True))
+    return theory.isel(time=mine), simulation.isel(time=theirs).assign_coords(time=a[mine])
+
+
+def _deviations(name: str, theory: xr.Dataset, runs: xr.Dataset) -> dict[str, xr.DataArray]:
+    mean, error = mean_and_error(runs[name])
+    predicted = theory.get(f"{name}_std")
+    if predicted is not None:
+        error = predicted / np.sqrt(runs.sizes["run"])
+    scale = float(np.abs(theory[name]).max())
+    # Where runs cannot differ (at the start), the weights' rounding is the error.
+    rounding = 8 * np.finfo(runs.attrs.get("dtype", "float64")).eps * scale
+    deviation = mean - theory[name]
+    return {
+        "deviation": deviation,
+        "z": deviation / np.hypot(error, rounding),
+        "spread": error * np.sqrt(runs.sizes["run"]) + rounding,
+        "scaled": deviation * np.sqrt(theory.attrs["size"]) / (scale or 1.0),
+    }
+
+
+def _attributes(found, names, theory, simulation, alive: int) -> dict:
+    largest = lambda kind: float(max(np.abs(found[f"{n}_{kind}"]).max() for n in names))
+    entries = int(sum(found[f"{n}_z"].notnull().sum() for n in names))
+    known = any(f"{n}_std" in theory for n in names)
+    law = stats.norm() if known else stats.t(max(alive - 1, 1))
+    allowed = float(law.ppf(1 - LEVEL / (2 * max(entries, 1))))
+    verdict = _verdict(found, names, theory, simulation, allowed, entries)
+    return {
+        **verdict._asdict(),
+        "largest_z": largest("z"),
+        "allowed_z": allowed,
+        "largest_scaled": largest("scaled"),
+        "runs": alive,
+        "size": theory.attrs["size"],
+    }
+
+
+def _verdict(found, names, theory, simulation, allowed: float, entries: int) -> Verdict:
+    diverged = int((simulation["outcome"] != "finished").sum())
+    runs = simulation.sizes["run"]
+    if (str(theory["outcome"].values) != "finished") != (diverged == runs):
+        return Verdict("deviates", f"{diverged} of {runs} runs diverged, theory {_end(theory)}")
+    if diverged == runs:
+        return Verdict("agrees", f"theory and all {runs} runs diverged")
+    if not entries:
+        return Verdict("undecided", "one run has no standard error, and the theory predicts none")
+    worst = max(names, key=lambda n: float(np.abs(found[f"{n}_z"]).max()))
+    z = np.abs(found[f"{worst}_z"])
+    at = float(z.max([d for d in z.dims if d != "time"]).idxmax("time"))
+    said = f"largest |z| {float(z.max()):.2f} ({worst} at time {at:g}), allowed {allowed:.2f}"
+    said += f" over {entries} entries" + (f"; {diverged} of {runs} runs diverged" * (diverged > 0))
+    if float(z.max()) <= allowed:
+        return Verdict("agrees", said)
+    inside = all((np.abs(found[f"{n}_deviation"]) <= found[f"{n}_spread"]).all() for n in names)
+    if inside:
+        return Verdict("agrees within finite size", said + "; inside the spread of one run")
+    return Verdict("deviates", said + "; outside the spread of one run")
+
+
+def _end(theory: xr.Dataset) -> str:
+    return str(theory["outcome"].values)

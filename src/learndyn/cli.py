@@ -1,0 +1,147 @@
+"""The command line: `learndyn list | run | cite`."""
+
+import json
+import os
+import pathlib
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from learndyn.records import save, whole_file
+from learndyn.simulation.progress import reporting
+from learndyn.studies import registry
+from learndyn.studies.claims import Claim, to_json
+from learndyn.theory.references import PAPERS
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Predicts how neural networks learn, and checks the prediction.",
+)
+
+
+@app.command("list")
+def list_studies() -> None:
+    """Lists the studies, one a line."""
+    for name in registry.names():
+        print(f"{name}  {registry.find(name).TITLE}")
+
+
+@app.command()
+def cite(paper: str) -> None:
+    """Prints the citation of a paper as BibTeX."""
+    if paper not in PAPERS:
+        raise ValueError(f"paper: got {paper!r}; allowed are {', '.join(PAPERS)}")
+    print(PAPERS[paper].bibtex())
+
+
+@app.command()
+def run(
+    study: Annotated[str, typer.Argument(help="paper/figure, as `learndyn list` shows it")],
+    preset: Annotated[str, typer.Option(help="quick or paper")] = "quick",
+    out: Annotated[str, typer.Option(help="folder for the results")] = "",
+    set_: Annotated[list[str] | None, typer.Option("--set", help="name=value")] = None,
+    runs: Annotated[int | None, typer.Option(help="number of runs")] = None,
+    key: Annotated[int | None, typer.Option(help="seed")] = None,
+) -> None:
+    """Runs a study: data.nc, figure.png, figure.svg, claims.json, and a table of claims."""
+    found = registry.find(study)
+    if preset not in found.PRESETS:
+        raise ValueError(f"--preset: got {preset!r}; allowed are {', '.join(found.PRESETS)}")
+    settings = _settings(set_ or [], runs, key)
+    params = registry.with_settings(found.PRESETS[preset], settings)
+    folder = _writable(out or os.path.join("results", study))
+    print(f"{study}, preset {preset}: {params}")
+    with reporting(True, study) as report:
+        data = found.compute(params, report)
+        report(1.0)
+    data.attrs |= {"study": study, "preset": preset, "params": json.dumps(asdict(params))}
+    claims = found.check(data)
+    _write(folder, found, data, claims)
+    _show(claims, folder)
+    raise typer.Exit(1 if any(claim.status == "fails" for claim in claims) else 0)
+
+
+def main() -> None:
+    """The entry point: bad input is one line and exit code 2."""
+    try:
+        app(standalone_mode=True)
+    except ValueError as error:
+        print(f"learndyn: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("learndyn: interrupted; nothing of this study was written", file=sys.stderr)
+        sys.exit(130)
+
+
+def _settings(pairs: list[str], runs: int | None, key: int | None) -> dict[str, str]:
+    settings = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(f"--set: got {pair!r}; allowed is name=value")
+        settings[name] = value
+    given = {"runs": runs, "key": key}
+    return settings | {name: str(value) for name, value in given.items() if value is not None}
+
+
+def _writable(out: str) -> pathlib.Path:
+    """The folder, made if need be, before any work is done."""
+    folder = pathlib.Path(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with whole_file(folder / "probe") as part:
+            part.touch()
+        (folder / "probe").unlink()
+    except OSError as error:
+        why = error.strerror or "not writable"
+        raise ValueError(f"--out: got {out!r} ({why}); allowed is a writable folder") from None
+    return folder
+
+
+def _write(folder: pathlib.Path, study: registry.Study, data, claims: list[Claim]) -> None:
+    """Each file is whole or not there; an interruption says which are missing."""
+    figure = study.draw(data)
+    writers = {
+        "data.nc": lambda path: save(data, path),
+        "claims.json": lambda path: path.write_text(to_json(claims), encoding="utf-8"),
+        "figure.png": lambda path: figure.savefig(path, dpi=160),
+        "figure.svg": lambda path: figure.savefig(path),
+    }
+    written: list[str] = []
+    try:
+        for name, write in writers.items():
+            with whole_file(folder / name) as part:
+                write(part)
+            written.append(name)
+    except KeyboardInterrupt:
+        missing = ", ".join(name for name in writers if name not in written)
+        print(f"learndyn: interrupted; missing in {folder}: {missing}", file=sys.stderr)
+        sys.exit(130)
+
+
+def _show(claims: list[Claim], folder: pathlib.Path) -> None:
+    console = Console()
+    console.width = max(console.width, 120)
+    table = Table("", "statement", "source", "expected", "measured", "tolerance")
+    for claim in claims:
+        printed = f" (printed: {claim.printed})" if claim.printed else ""
+        note = f" [open: {claim.why_open}]" if claim.why_open else ""
+        table.add_row(
+            claim.status if claim.kind == "claim" else f"{claim.status}, {claim.kind}",
+            claim.statement + note,
+            claim.source,
+            f"{claim.relation} {claim.expected:.6g}{printed}",
+            f"{claim.measured:.6g}",
+            f"{claim.tolerance:.3g}: {claim.tolerance_from}",
+        )
+    console.print(table)
+    counts = {s: sum(c.status == s for c in claims) for s in ("holds", "fails", "open")}
+    print(
+        f"{counts['holds']} hold, {counts['fails']} fail, {counts['open']} open; files in {folder}"
+    )

@@ -1,0 +1,8 @@
+"""Students and teachers: functions of parameters and inputs, with explicit scalings."""
+
+from learndyn.networks.base import AbstractNetwork as AbstractNetwork
+from learndyn.networks.committee import Committee as Committee
+from learndyn.networks.initialisation import AbstractInitialisation as AbstractInitialisation
+from learndyn.networks.initialisation import Normal as Normal
+from learndyn.networks.initialisation import Orthonormal as Orthonormal
+from learndyn.networks.initialisation import Typical as Typical

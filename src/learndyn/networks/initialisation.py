@@ -1,0 +1,60 @@
+"""Laws from which the rows of a weight matrix are drawn."""
+
+import abc
+
+import numpy as np
+
+from learndyn.numerics.checks import positive
+from learndyn.numerics.linalg import orthonormal_rows
+from learndyn.numerics.values import Value
+
+
+class AbstractInitialisation(Value):
+    """A law for the rows of a weight matrix."""
+
+    @abc.abstractmethod
+    def sample(self, rng: np.random.Generator, units: int, dim: int) -> np.ndarray:
+        """Weights (units, dim) from the law, in float64."""
+
+
+class Normal(AbstractInitialisation):
+    """Independent entries of mean 0 and standard deviation `std`.
+
+    Args:
+        std: standard deviation of an entry.
+    """
+
+    std: np.ndarray
+
+    def __init__(self, std: float | np.ndarray):
+        self.std = positive("std", std)
+
+    def sample(self, rng: np.random.Generator, units: int, dim: int) -> np.ndarray:
+        return self.std * rng.standard_normal((units, dim))
+
+
+class Orthonormal(AbstractInitialisation):
+    """Orthogonal rows with |w|² = norm² N, uniform over all such sets.
+
+    Args:
+        norm: length of a row in units of √N.
+    """
+
+    norm: np.ndarray
+
+    def __init__(self, norm: float | np.ndarray = 1.0):
+        self.norm = positive("norm", norm)
+
+    def sample(self, rng: np.random.Generator, units: int, dim: int) -> np.ndarray:
+        return self.norm * np.sqrt(dim) * orthonormal_rows(rng.standard_normal((units, dim)))
+
+
+class Typical(AbstractInitialisation):
+    """Overlaps at their expectation under `Normal(1)`: nothing is drawn.
+
+    The rows are orthogonal in every covariance level, with |P_l w|² = N_l, and orthogonal
+    to the other network where that is `Typical` too.
+    """
+
+    def sample(self, rng: np.random.Generator, units: int, dim: int) -> np.ndarray:
+        raise ValueError("init: got Typical() without a theory; allowed is Normal or Orthonormal")

@@ -1,0 +1,1 @@
+"""Mathematics that knows no network, data set or rule."""

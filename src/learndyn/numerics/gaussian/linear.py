@@ -1,0 +1,28 @@
+"""g(h) = h."""
+
+import jax.numpy as jnp
+
+from learndyn.numerics.gaussian.base import AbstractActivation, Covariance
+from learndyn.numerics.types import Array
+
+
+class Linear(AbstractActivation):
+    """The identity, g(h) = h."""
+
+    def __call__(self, h: Array) -> Array:
+        return h
+
+    def I2(self, C: Covariance) -> Array:
+        return C[0][1]
+
+    def slopes(self, C: Covariance) -> Array:
+        return jnp.ones_like(C[0][1])
+
+    def bend(self, C: Covariance) -> Array:
+        return jnp.zeros_like(C[0][1])
+
+    def I4(self, C: Covariance) -> Array:
+        return C[2][3]
+
+    def weighted_noise(self, C: Array, c: Array, units: int) -> Array:
+        return jnp.full((units, units), c @ C @ c)

@@ -1,0 +1,44 @@
+"""Float64 without touching the caller's JAX configuration."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.core
+import numpy as np
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def in_float64(function: F) -> F:
+    """Makes `function` compute in float64 and return NumPy arrays.
+
+    Called on tracers (inside a compiled engine) it is `function` itself, so one
+    definition serves both the engine and the user.
+
+    Args:
+        function: any function of pytrees that computes with `jax.numpy`.
+
+    Returns:
+        The same function, entered under `jax.enable_x64`.
+    """
+
+    @functools.wraps(function)
+    def wrapped(*args, **kwargs):
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs))):
+            return function(*args, **kwargs)
+        with jax.enable_x64(True):
+            return to_numpy(function(*args, **kwargs))
+
+    return wrapped  # pyright: ignore[reportReturnType]
+
+
+def to_numpy(tree: Any) -> Any:
+    """Turns every JAX array of a pytree into a NumPy array."""
+    return jax.tree.map(lambda x: np.asarray(x) if isinstance(x, jax.Array) else x, tree)
+
+
+def as_float64(value: Any) -> Any:
+    """NumPy float64 for what a user gives; JAX arrays pass, since they are already inside."""
+    return value if isinstance(value, jax.Array) else np.asarray(value, dtype=np.float64)

@@ -1,0 +1,12 @@
+"""Names for the types that pass between rooms."""
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import jax
+import numpy as np
+
+if TYPE_CHECKING:
+    Array: TypeAlias = Any  # NumPy's and JAX's operators have no common static type
+else:
+    # NumPy at the edges, JAX inside compiled code: the mathematics takes either.
+    Array = jax.Array | np.ndarray | np.generic

@@ -1,0 +1,27 @@
+"""`Value`: the immutable, printable base of problems, networks and rules."""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+
+class Value(eqx.Module):
+    """An immutable value that prints as the call that makes it.
+
+    Numbers are kept as NumPy float64, never as Python floats: a compiled engine then
+    traces them, and a sweep over learning rates compiles once.
+    """
+
+    def __repr__(self) -> str:
+        parts = (f"{f.name}={_shown(getattr(self, f.name))}" for f in dataclasses.fields(self))
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, np.ndarray | np.generic):
+        return repr(value)
+    if value.size > 8:
+        return f"<{value.dtype} array of shape {value.shape}>"
+    return str(value.tolist())

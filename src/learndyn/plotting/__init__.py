@@ -1,0 +1,5 @@
+"""Draws records."""
+
+from learndyn.plotting.plot import curves as curves
+from learndyn.plotting.plot import panels as panels
+from learndyn.plotting.plot import plot as plot

@@ -1,0 +1,135 @@
+"""`plot`: simulation markers and bands over theory lines, labelled from the record."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from learndyn.analysis import mean_and_error
+
+MARKERS = 24  # simulation points a curve
+
+
+def plot(
+    record: xr.Dataset,
+    simulation: xr.Dataset | None = None,
+    *,
+    variables: Sequence[str] | None = None,
+    log: str = "auto",
+) -> Figure:
+    """One panel for each variable: theory as lines, simulation as markers with a band.
+
+    Args:
+        record: a record of `solve`, or of `simulate` alone.
+        simulation: a record of `simulate`, drawn over the first.
+        variables: which; None takes all that depend on time.
+        log: axes that are logarithmic: "", "x", "y", "xy", or "auto", where a wide
+            positive range makes it so.
+
+    Returns:
+        The figure.
+    """
+    names = list(variables or (n for n in record.data_vars if "time" in record[n].dims))
+    for name in names:
+        if name not in record:
+            have = ", ".join(map(str, record.data_vars))
+            raise ValueError(f"variables: got {name!r}; allowed are {have}")
+    figure, axes = panels(len(names))
+    for axis, name in zip(axes, names, strict=True):
+        for each in (record, simulation):
+            if each is not None and name in each:
+                curves(axis, each[name])
+        _scale(axis, record[name], log)
+    _legend(axes[0], record, simulation)
+    return figure
+
+
+def panels(count: int, *, columns: int = 2, size: tuple[float, float] = (4.6, 3.4)):
+    """A figure with `count` axes, laid out in rows of `columns`.
+
+    Args:
+        count: number of axes.
+        columns: axes a row.
+        size: width and height of one, in inches.
+
+    Returns:
+        The figure and the list of axes.
+    """
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for spare in axes[count:]:
+        spare.remove()
+    for axis in axes[:count]:
+        axis.grid(alpha=0.25, linewidth=0.5)
+    return figure, list(axes[:count])
+
+
+def curves(
+    axis: Axes, values: xr.DataArray, *, entries: Sequence[tuple[int, ...]] | None = None
+) -> None:
+    """Draws a variable against time: lines, or markers with a band where it has runs.
+
+    Args:
+        axis: where.
+        values: the variable, with dimension time and perhaps run.
+        entries: which entries of the other dimensions; None takes each once (of a
+            student-student matrix the upper triangle).
+    """
+    others = [d for d in values.dims if d not in ("time", "run")]
+    chosen = _entries(values, others) if entries is None else entries
+    for number, entry in enumerate(chosen):
+        curve = values.isel(dict(zip(others, entry, strict=True)))
+        _curve(axis, curve, f"C{number % 10}")
+    time = values["time"].attrs
+    axis.set_xlabel(f"{time.get('long_name', 'time')} [{time.get('unit', '')}]")
+    axis.set_ylabel(values.attrs.get("long_name", values.name))
+
+
+def _curve(axis: Axes, curve: xr.DataArray, color: str) -> None:
+    time = curve["time"].values
+    if "run" not in curve.dims:
+        axis.plot(time, curve.values, color=color, linewidth=1.4)
+        return
+    mean, error = mean_and_error(curve)
+    every = max(1, len(time) // MARKERS)
+    axis.plot(time, mean, "o", color=color, markersize=2.8, markevery=every, alpha=0.8)
+    if curve.sizes["run"] > 1:
+        axis.fill_between(time, mean - error, mean + error, color=color, alpha=0.25, linewidth=0)
+
+
+def _entries(values: xr.DataArray, others: list) -> list[tuple[int, ...]]:
+    every = list(itertools.product(*(range(values.sizes[d]) for d in others)))
+    if others == ["student", "student'"]:
+        return [(i, j) for i, j in every if i <= j]
+    return every
+
+
+def _scale(axis: Axes, values: xr.DataArray, log: str) -> None:
+    time = values["time"].values
+    positive = time[time > 0]
+    wide_time = len(positive) > 3 and positive[-1] > 300 * positive[0]
+    finite = values.values[np.isfinite(values.values)]
+    wide = finite.size > 0 and finite.min() > 0 and finite.max() > 30 * finite.min()
+    if "x" in log or (log == "auto" and wide_time):
+        axis.set_xscale("log")
+    if "y" in log or (log == "auto" and wide):
+        axis.set_yscale("log")
+
+
+def _legend(axis: Axes, record: xr.Dataset, simulation: xr.Dataset | None) -> None:
+    for each in (record, simulation):
+        if each is None:
+            continue
+        if "run" in each.dims:
+            runs = each.sizes["run"]
+            axis.plot([], [], "o", color="0.3", markersize=3, label=f"simulation, {runs} runs")
+        else:
+            axis.plot([], [], "-", color="0.3", label=f"theory ({each.attrs.get('order', '')})")
+    axis.legend(frameon=False, fontsize=8)

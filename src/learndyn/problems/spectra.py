@@ -1,0 +1,75 @@
+"""Covariance spectra: eigenvalues λ_l with multiplicities N_l, l = 1 … L."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from learndyn.numerics.checks import finite, positive, positive_int
+from learndyn.numerics.values import Value
+
+
+class Spectrum(Value):
+    """Eigenvalues of an input covariance, with multiplicities.
+
+    Nothing is normalised here: a trace other than N is the user's own choice.
+
+    Args:
+        values: positive eigenvalues λ_l, in descending order.
+        counts: multiplicities N_l, positive integers; their sum is the dimension N.
+    """
+
+    values: np.ndarray
+    counts: np.ndarray
+
+    def __init__(self, values: Sequence[float] | np.ndarray, counts: Sequence[int] | np.ndarray):
+        self.values = np.atleast_1d(np.asarray(values, dtype=np.float64))
+        given = np.atleast_1d(np.asarray(counts))
+        self.counts = given.astype(np.int64)
+        finite("values", self.values)
+        if self.values.ndim != 1 or self.values.shape != given.shape:
+            shapes = f"values {self.values.shape}, counts {given.shape}"
+            raise ValueError(f"Spectrum: got {shapes}; allowed are two lists of one length")
+        if np.any(self.values <= 0):
+            bad = self.values[self.values <= 0][0]
+            raise ValueError(f"values: got {bad:g}; allowed are positive eigenvalues")
+        if np.any(np.diff(self.values) >= 0):
+            raise ValueError("values: got an unsorted list; allowed are descending eigenvalues")
+        if np.any(self.counts < 1) or np.any(self.counts != given):
+            raise ValueError(f"counts: got {given.tolist()}; allowed are positive integers")
+
+    @property
+    def dim(self) -> int:
+        """The dimension N = Σ_l N_l."""
+        return int(self.counts.sum())
+
+    @property
+    def levels(self) -> int:
+        """The number L of distinct eigenvalues."""
+        return len(self.values)
+
+
+def Isotropic(dim: int) -> Spectrum:
+    """The unit covariance in `dim` dimensions: one level, λ = 1."""
+    return Spectrum([1.0], [positive_int("dim", dim)])
+
+
+def PowerLaw(dim: int, levels: int, exponent: float) -> Spectrum:
+    """λ_k ∝ k^-(1+exponent), k = 1 … levels, each N/levels times, with Σ_l N_l λ_l = N.
+
+    Args:
+        dim: dimension N; `levels` must divide it.
+        levels: number L of distinct eigenvalues.
+        exponent: β > 0.
+
+    Returns:
+        The spectrum, in descending order.
+
+    Raises:
+        ValueError: where `levels` does not divide `dim`, or an argument is not positive.
+    """
+    dim, levels = positive_int("dim", dim), positive_int("levels", levels)
+    beta = float(positive("exponent", exponent))
+    if dim % levels:
+        raise ValueError(f"levels: got {levels} for dim {dim}; allowed is a divisor of dim")
+    values = np.arange(1, levels + 1, dtype=np.float64) ** -(1 + beta)
+    return Spectrum(values / values.mean(), np.full(levels, dim // levels))

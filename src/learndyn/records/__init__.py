@@ -1,0 +1,9 @@
+"""The record: a labelled trajectory, saved and loaded whole."""
+
+from learndyn.records.files import load as load
+from learndyn.records.files import save as save
+from learndyn.records.files import whole_file as whole_file
+from learndyn.records.joining import join as join
+from learndyn.records.joining import part as part
+from learndyn.records.schema import Outcome as Outcome
+from learndyn.records.schema import make_record as make_record

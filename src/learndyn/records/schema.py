@@ -1,0 +1,88 @@
+"""The schema of a trajectory."""
+
+import dataclasses
+import importlib.metadata
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import xarray as xr
+
+PACKAGES = ("learndyn", "jax", "diffrax", "numpy", "xarray")
+
+
+class Outcome(NamedTuple):
+    """How a trajectory ended: "finished", "diverged" or "tolerance not reached", and when.
+
+    `at` is the time at which it was found so, NaN for one that finished.
+    """
+
+    what: str
+    at: float
+
+
+@dataclasses.dataclass
+class Stopwatch:
+    """Seconds since it was made."""
+
+    began: float = dataclasses.field(default_factory=time.perf_counter)
+
+    def seconds(self) -> float:
+        """Seconds until now."""
+        return time.perf_counter() - self.began
+
+
+def make_record(
+    variables: Mapping[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]],
+    *,
+    times: np.ndarray,
+    steps: np.ndarray,
+    time_unit: str,
+    outcomes: list[Outcome],
+    runs: bool,
+    attributes: Mapping[str, Any],
+) -> xr.Dataset:
+    """A record: coordinates time and step, labelled variables, outcomes, provenance.
+
+    Args:
+        variables: name → (dimensions, values, attributes).
+        times: the asked times.
+        steps: the update step nearest to each.
+        time_unit: unit of time in words.
+        outcomes: one for each run.
+        runs: whether there is a dimension `run`.
+        attributes: what else is known: system, engine, method, seed, ….
+
+    Returns:
+        The record.
+    """
+    lead = ("run",) if runs else ()
+    pick = lambda values: np.asarray(values if runs else values[0])
+    data = {name: (dims, values, labels) for name, (dims, values, labels) in variables.items()}
+    data["outcome"] = (lead, pick([o.what for o in outcomes]), {"long_name": "outcome"})
+    data["diverged_at"] = (
+        lead,
+        pick([o.at for o in outcomes]),
+        {"long_name": "time of divergence", "units": time_unit},
+    )
+    coords: dict[str, Any] = {
+        "time": ("time", times, {"long_name": "time", "unit": time_unit, "units": time_unit}),
+        "step": ("time", steps, {"long_name": "update step"}),
+    }
+    if runs:
+        coords["run"] = ("run", np.arange(len(outcomes)))
+    return xr.Dataset(data, coords, {**_plain(attributes), **provenance()})
+
+
+def provenance() -> dict[str, Any]:
+    """Versions of what computed, and the device."""
+    versions = {f"version_{name}": importlib.metadata.version(name) for name in PACKAGES}
+    return {**versions, "device": jax.devices()[0].device_kind}
+
+
+def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """NetCDF attributes take text and numbers: no None, no bool, no dict."""
+    keep = lambda v: v if isinstance(v, int | float | str) and not isinstance(v, bool) else str(v)
+    return {name: keep(value) for name, value in attributes.items()}

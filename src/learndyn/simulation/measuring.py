@@ -1,0 +1,121 @@
+"""What a simulation records: the theory's own observables, or a held-out error."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from learndyn.networks.base import Weights
+from learndyn.numerics.precision import to_numpy
+from learndyn.numerics.random import Source, run_words
+from learndyn.system import System
+from learndyn.theory import AbstractTheory, Variable, find_theory
+from learndyn.theory.base import DIVERGED
+
+TEST_EXAMPLES = 4096
+TEST_KEY = 2**31 - 1  # the held-out examples are the same whatever the seed of the runs
+
+Probe = Callable[[Weights, Weights], Any]
+Read = Callable[[Weights], dict[str, np.ndarray] | None]
+
+
+class Measurement:
+    """Reads weights at the asked times and keeps what it read.
+
+    Args:
+        labels: name → label of each variable.
+        read: weights → values, or None where the run has diverged.
+        shape: (runs, times).
+        attributes: what the record should say of the measurement.
+    """
+
+    def __init__(
+        self,
+        labels: Mapping[str, Variable],
+        read: Read,
+        shape: tuple[int, int],
+        attributes: Mapping[str, Any],
+    ):
+        self.attributes = dict(attributes)
+        self.diverged: list[int | None] = [None] * shape[0]
+        self._labels, self._read, self._shape = dict(labels), read, shape
+        self._values: dict[str, np.ndarray] = {}
+
+    def visit(self, run: int, index: int, weights: Weights) -> bool:
+        """Records one run at one time; False where it has diverged."""
+        values = self._read(weights)
+        if values is None:
+            self.diverged[run] = index
+            return False
+        for name, value in values.items():
+            value = np.asarray(value)
+            blank = lambda shape=value.shape: np.full((*self._shape, *shape), np.nan)
+            self._values.setdefault(name, blank())[run, index] = value
+        return True
+
+    def variables(self) -> dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]:
+        """The variables of the record, (run, time, …)."""
+        found = {}
+        for name, values in self._values.items():
+            dims = tuple(f"{name}_{i}" for i in range(values.ndim - 2))
+            label = self._labels.get(name, Variable(dims, name, ""))
+            text = {"long_name": label.long_name, "units": label.unit}
+            found[name] = (("run", "time", *label.dims), values, text)
+        return found
+
+
+def measurement_of(
+    system: System, teacher: Weights, probes: Mapping[str, Probe], shape: tuple[int, int]
+) -> Measurement:
+    """The measurement that suits a system: by its theory, or on held-out examples."""
+    theory = find_theory(system)
+    if theory is None:
+        labels: Mapping[str, Variable] = {"error": Variable((), "held-out error", "")}
+        read = _held_out(system, teacher)
+        attributes = {"error_from": f"{TEST_EXAMPLES} held-out examples without label noise"}
+    else:
+        labels, read = theory.variables, _by_theory(theory, teacher)
+        attributes = {"theory": theory.name}
+    return Measurement(labels, _with_probes(read, teacher, probes), shape, attributes)
+
+
+def _by_theory(theory: AbstractTheory, teacher: Weights) -> Read:
+    def read(weights: Weights) -> dict[str, np.ndarray] | None:
+        state = theory.project(weights, teacher)
+        sizes = [np.max(np.abs(leaf)) for leaf in jax.tree.leaves(state)]
+        return to_numpy(_observe(theory, state)) if np.all(np.less(sizes, DIVERGED)) else None
+
+    return read
+
+
+@eqx.filter_jit
+def _observe(theory: AbstractTheory, state: Any) -> dict[str, Any]:
+    return theory.observe(state)
+
+
+def _held_out(system: System, teacher: Weights) -> Read:
+    sample = system.problem.noiseless().sampler(jax.tree.map(jnp.asarray, teacher))
+    with jax.enable_x64(True):
+        examples = sample(Source(run_words(TEST_KEY, 0), jnp.asarray(0)), (TEST_EXAMPLES,))
+    loss = eqx.filter_jit(lambda w, x, y: system.problem.loss(system.network, w, x, y))
+
+    def read(weights: Weights) -> dict[str, np.ndarray] | None:
+        error = np.asarray(loss(weights, *examples))
+        return {"error": error} if np.isfinite(error) else None
+
+    return read
+
+
+def _with_probes(read: Read, teacher: Weights, probes: Mapping[str, Probe]) -> Read:
+    def both(weights: Weights) -> dict[str, np.ndarray] | None:
+        values = read(weights)
+        if values is None:
+            return None
+        return values | {
+            name: np.asarray(probe(weights, teacher)) for name, probe in probes.items()
+        }
+
+    return both

@@ -1,0 +1,3 @@
+"""`solve`: integrates a theory."""
+
+from learndyn.solving.solve import solve as solve

@@ -1,0 +1,65 @@
+"""The one engine that integrates theories: adaptive Runge-Kutta by diffrax, in float64."""
+
+from typing import Any, NamedTuple, cast
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from learndyn.numerics.types import Array
+from learndyn.theory import AbstractTheory
+from learndyn.theory.base import DIVERGED, State
+
+MAX_STEPS = 1_000_000
+
+
+class Trajectory(NamedTuple):
+    """Observables at the asked times, and how the integration ended."""
+
+    observables: dict[str, Any]
+    end: Array
+    diverged: Array
+    succeeded: Array
+
+
+@eqx.filter_jit
+def integrate(
+    theory: AbstractTheory, state: State, times: Array, order: str, rtol: Array, atol: Array
+) -> Trajectory:
+    """Integrates `theory.drift` from time 0, observing at `times`.
+
+    Learning rate, spectrum, start and tolerances are traced: only shapes compile anew.
+
+    Args:
+        theory: the theory, bound to its system.
+        state: the state at time 0.
+        times: increasing, non-negative.
+        order: passed to `drift`.
+        rtol: relative tolerance of a step.
+        atol: absolute tolerance of a step.
+
+    Returns:
+        The trajectory; entries after a divergence are not finite.
+    """
+    observe = diffrax.SubSaveAt(ts=times, fn=lambda t, y, args: theory.observe(y))
+    solution = diffrax.diffeqsolve(
+        diffrax.ODETerm(lambda t, y, args: theory.drift(y, order)),
+        diffrax.Dopri8(),
+        t0=0.0,
+        t1=times[-1],
+        dt0=None,
+        y0=jax.tree.map(jnp.asarray, state),
+        saveat=diffrax.SaveAt(subs=[observe, diffrax.SubSaveAt(t1=True, fn=lambda t, y, a: t)]),
+        stepsize_controller=diffrax.PIDController(rtol=rtol, atol=atol),
+        event=diffrax.Event(_is_large),
+        max_steps=MAX_STEPS,
+        throw=False,
+    )
+    observables, end = cast(Any, solution.ys)
+    succeeded = diffrax.is_okay(solution.result)
+    return Trajectory(observables, end[0], solution.event_mask, succeeded)
+
+
+def _is_large(t, y, args, **kwargs) -> Array:
+    return jnp.any(jnp.stack([jnp.max(jnp.abs(leaf)) > DIVERGED for leaf in jax.tree.leaves(y)]))

@@ -1,0 +1,96 @@
+"""Finds studies: every module of a paper's folder is one."""
+
+import dataclasses
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, cast
+
+import xarray as xr
+from matplotlib.figure import Figure
+
+from learndyn import studies
+from learndyn.studies.claims import Claim
+
+Report = Callable[[float], None]
+
+
+class Study(Protocol):
+    """What a study's module provides."""
+
+    TITLE: str
+    PRESETS: Mapping[str, Any]  # "quick" and "paper", frozen dataclasses of one kind
+
+    def compute(self, params: Any, report: Report) -> xr.Dataset:
+        """The data; `report` takes the fraction done."""
+        ...
+
+    def draw(self, data: xr.Dataset) -> Figure:
+        """The figure."""
+        ...
+
+    def check(self, data: xr.Dataset) -> list[Claim]:
+        """The claims."""
+        ...
+
+
+def names() -> Iterator[str]:
+    """The names paper/figure of all studies, sorted."""
+    for paper in pkgutil.iter_modules(studies.__path__):
+        if paper.ispkg:
+            folder = importlib.import_module(f"{studies.__name__}.{paper.name}")
+            for module in pkgutil.iter_modules(folder.__path__):
+                if not module.name.startswith("_"):
+                    yield f"{paper.name}/{module.name}"
+
+
+def find(name: str) -> Study:
+    """The study of a name.
+
+    Args:
+        name: paper/figure.
+
+    Returns:
+        The study's module.
+
+    Raises:
+        ValueError: for a name that is not among the studies.
+    """
+    if name not in set(names()):
+        raise ValueError(f"study: got {name!r}; allowed are the names that `learndyn list` shows")
+    return cast(Study, importlib.import_module(f"{studies.__name__}.{name.replace('/', '.')}"))
+
+
+def with_settings(params: Any, settings: Mapping[str, str]) -> Any:
+    """The parameters with some replaced, each read as the type it had.
+
+    Args:
+        params: a preset.
+        settings: name → text.
+
+    Returns:
+        The new parameters.
+
+    Raises:
+        ValueError: for a name the study does not have, or a text of the wrong type.
+    """
+    fields = {f.name: getattr(params, f.name) for f in dataclasses.fields(params)}
+    changed = {}
+    for name, text in settings.items():
+        if name not in fields:
+            raise ValueError(f"--set {name}: no such parameter; allowed are {', '.join(fields)}")
+        changed[name] = _read(name, text, fields[name])
+    return dataclasses.replace(params, **changed)
+
+
+def _read(name: str, text: str, old: Any) -> Any:
+    if isinstance(old, tuple):
+        kind = type(old[0])
+        return tuple(_read(name, item, old[0]) for item in text.strip("()").split(",") if item) or (
+            kind(),
+        )
+    kind = type(old)
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError(f"--set {name}: got {text!r}; allowed is a {kind.__name__}") from None

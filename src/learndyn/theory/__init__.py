@@ -1,0 +1,12 @@
+"""Closed descriptions of learning, one folder for each limit."""
+
+from learndyn.theory.base import AbstractTheory as AbstractTheory
+from learndyn.theory.base import Coverage as Coverage
+from learndyn.theory.base import NoTheory as NoTheory
+from learndyn.theory.base import Reference as Reference
+from learndyn.theory.base import Variable as Variable
+from learndyn.theory.committee.state import Overlaps as Overlaps
+from learndyn.theory.committee.theory import CommitteeTheory as CommitteeTheory
+from learndyn.theory.registry import THEORIES as THEORIES
+from learndyn.theory.registry import find_theory as find_theory
+from learndyn.theory.registry import theory_of as theory_of

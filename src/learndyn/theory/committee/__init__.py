@@ -1,0 +1,1 @@
+"""Committees learning from a committee: order parameters, their equations, the landscape."""

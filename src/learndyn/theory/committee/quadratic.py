@@ -1,0 +1,113 @@
+"""Closed forms for quadratic committees (bocchi2026escape), in the paper's units.
+
+Student output (1/p) Σ λ², teacher (1/p*) Σ u² with orthonormal teacher rows (T = I), loss
+(y − ŷ)², inputs of unit covariance; time is t = η α throughout. `landmarks` carries these
+over to any scales. `kick` is η / batch, the strength of the sampling noise; 0 is the flow.
+"""
+
+import numpy as np
+
+from learndyn.numerics.types import Array
+
+
+def norm_fixed_point(p: int) -> float:
+    """Q̄ = p/(p+2), to which the student's norms go first (Eq. 10)."""
+    return p / (p + 2)
+
+
+def growth_rate(p: int, p_star: int) -> float:
+    """ω_ρ = 8/(p p*), the growth rate of ρ on the plateau (Eq. 12)."""
+    return 8 / (p * p_star)
+
+
+def decay_rate(p: int) -> float:
+    """ω_Q = 16/(p(p+2)), at which off-diagonal Q decays on the plateau.
+
+    Eqs. 11 and 35 print growth, dQ/dt = +ω_Q Q; the sign there is wrong.
+    """
+    return 16 / (p * (p + 2))
+
+
+def start_risk(p: int, p_star: int) -> float:
+    """The risk at Q = I, ρ = 0."""
+    return 2 / p_star + 2 / p
+
+
+def plateau_risk(p: int, p_star: int) -> float:
+    """The risk at Q = Q̄ I, ρ = 0."""
+    return 2 / p_star + 2 / (p + 2)
+
+
+def norm_path(t: Array, p: int, q0: float = 1.0) -> Array:
+    """q(t) of a start Q = q₀ I, ρ ≈ 0: a logistic curve that ends at Q̄."""
+    q_bar = norm_fixed_point(p)
+    return q_bar / (1 + (q_bar / q0 - 1) * np.exp(-8 * t / p))
+
+
+def overlap_growth(t: Array, p: int, p_star: int, q0: float = 1.0) -> Array:
+    """ρ(t)/ρ(0) of a start Q = q₀ I while ρ is small: e^(ω_ρ t) √(q(t)/q₀)."""
+    return np.exp(growth_rate(p, p_star) * t) * np.sqrt(norm_path(t, p, q0) / q0)
+
+
+def loss_reduction(t: Array, p: int, p_star: int, epsilon: float) -> Array:
+    """⟨(R(0) − R(t))/R(0)⟩ of starts on the plateau with ρ ~ N(0, ε²) (Eq. 13).
+
+    The paper's exponent 16 t/p* holds with its t = η α / p; here t = η α.
+    """
+    growth = np.expm1(2 * growth_rate(p, p_star) * t)
+    return 4 * epsilon**2 * growth / plateau_risk(p, p_star)
+
+
+def late_loss_reduction(t: Array, p: int, p_star: int, epsilon: float) -> Array:
+    """⟨(R_plateau − R(t))/R_plateau⟩ of starts Q = I (Eq. 8), once the norms have settled.
+
+    Smaller by Q̄ than Eq. 13: ρ shrinks by √Q̄ while the norms do.
+    """
+    growth = np.exp(2 * growth_rate(p, p_star) * t) * norm_fixed_point(p)
+    return 4 * epsilon**2 * growth / plateau_risk(p, p_star)
+
+
+def half_loss_time(p: int, p_star: int, epsilon: float) -> float:
+    """T at which the late loss reduction, extrapolated, brings the risk to half its start."""
+    drop = plateau_risk(p, p_star) - start_risk(p, p_star) / 2
+    return np.log(drop / (4 * epsilon**2 * norm_fixed_point(p))) / (2 * growth_rate(p, p_star))
+
+
+def plateau_norm(p: int, p_star: int, kick: float) -> float:
+    """The norm q of the plateau at finite learning rate; NaN where there is none.
+
+    s = q (p+2)/p is the smaller root of
+    1 − s + (2 kick/p) [1 + 2/p* − 2 s + (p+4)/(p+2) s²] = 0.
+    """
+    k = 2 * kick / p
+    quadratic = [k * (p + 4) / (p + 2), -1 - 2 * k, 1 + k * (1 + 2 / p_star)]
+    roots = np.roots(quadratic)
+    real = roots[np.isreal(roots)].real
+    return float(real.min() * norm_fixed_point(p)) if len(real) else float("nan")
+
+
+def plateau_growth_rate(p: int, p_star: int, kick: float) -> float:
+    """ω_ρ(η) = (4/p) [1 + 2/p* − s] at finite learning rate, s as in `plateau_norm`."""
+    s = plateau_norm(p, p_star, kick) / norm_fixed_point(p)
+    return 4 / p * (1 + 2 / p_star - s)
+
+
+def critical_learning_rate(p: int, p_star: int) -> float:
+    """η_c = p p*/(4 (p*+2)), above which zero-error solutions are unstable (batch 1)."""
+    return p * p_star / (4 * (p_star + 2))
+
+
+def trace_rate(p: int, p_star: int, kick: float) -> float:
+    """Rate of the slowest trace mode at a zero-error solution; negative is stable."""
+    return -16 / (p * p_star) * (1 - kick / critical_learning_rate(p, p_star))
+
+
+def tail_risk(p: int, p_star: int, kick: float) -> float:
+    """Lim R t² for p > p*: Hessian-null directions of quartic growth make the tail algebraic."""
+    flow = (p - p_star) * p**2 * (p_star + 2) / (128 * (p + 2))
+    return flow / (1 - (4 * kick / p) / (1 - 8 * kick / (p * p_star)))
+
+
+def tail_norm(p: int, p_star: int) -> float:
+    """Lim q_⊥ t for p > p*: the student's norm outside the teacher's span, in the flow."""
+    return p**2 * (p_star + 2) / (16 * (p + 2))

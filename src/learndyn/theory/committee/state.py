@@ -1,0 +1,104 @@
+"""The committee's state: overlaps resolved by covariance level."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from learndyn.numerics.linalg import smallest_eigenvalue
+from learndyn.numerics.precision import as_float64
+from learndyn.numerics.types import Array
+
+
+def _with_levels(value: Any) -> Array:
+    array = as_float64(value)
+    return array[None] if array.ndim == 2 else array
+
+
+class Overlaps(eqx.Module):
+    """Overlaps of student and teacher weights in every covariance level.
+
+    Q[l, i, j] = w_i · P_l w_j / N (student, student), R[l, i, n] (student, teacher) and
+    T[l, n, m] (teacher, teacher), with P_l the projector on level l. The eigenvalue is
+    not included. A matrix without the level axis stands for one level.
+
+    Args:
+        Q: (levels, K, K).
+        R: (levels, K, M).
+        T: (levels, M, M).
+    """
+
+    Q: Array = eqx.field(converter=_with_levels)
+    R: Array = eqx.field(converter=_with_levels)
+    T: Array = eqx.field(converter=_with_levels)
+
+    def __check_init__(self):
+        for name, array in (("Q", self.Q), ("R", self.R), ("T", self.T)):
+            if array.ndim != 3:
+                raise ValueError(
+                    f"{name}: got shape {array.shape}; allowed is (levels, rows, columns)"
+                )
+        (L, K, M) = self.R.shape
+        for name, array, shape in (("Q", self.Q, (L, K, K)), ("T", self.T, (L, M, M))):
+            if array.shape != shape:
+                raise ValueError(
+                    f"{name}: got shape {array.shape}; allowed beside R {self.R.shape} is {shape}"
+                )
+
+    @property
+    def gram(self) -> Array:
+        """The Gram matrices (Q, R; Rᵀ, T) of every level, (levels, K + M, K + M), symmetric.
+
+        Only the symmetric part of Q and T enters: with the η² term a rounding asymmetry
+        of Q would grow.
+        """
+        block = np.block if isinstance(self.Q, np.ndarray) else jnp.block
+        top = [_symmetric(self.Q), self.R]
+        return block([top, [self.R.swapaxes(1, 2), _symmetric(self.T)]])
+
+
+def from_gram(C: np.ndarray, units: int) -> Overlaps:
+    """The overlaps that Gram matrices (levels, K + M, K + M) hold, student first."""
+    return Overlaps(C[:, :units, :units], C[:, :units, units:], C[:, units:, units:])
+
+
+def checked(state: Any, levels: int, units: int, teacher_units: int) -> Overlaps:
+    """The overlaps, or a ValueError that names what is wrong with them.
+
+    Args:
+        state: what the user gave.
+        levels: number of covariance levels of the inputs.
+        units: hidden units K of the student.
+        teacher_units: hidden units M of the teacher.
+
+    Returns:
+        The same overlaps.
+
+    Raises:
+        ValueError: for another type, a wrong shape, NaN, asymmetry, or overlaps that no
+            weights can have.
+    """
+    if not isinstance(state, Overlaps):
+        raise ValueError(f"state: got a {type(state).__name__}; allowed is an Overlaps")
+    if state.R.shape != (levels, units, teacher_units):
+        allowed = (levels, units, teacher_units)
+        raise ValueError(f"state: got R of shape {state.R.shape}; allowed is {allowed}")
+    for name, array in (("Q", state.Q), ("R", state.R), ("T", state.T)):
+        if not np.all(np.isfinite(array)):
+            raise ValueError(f"state: {name} has entries that are not finite; allowed are numbers")
+    for name, array in (("Q", state.Q), ("T", state.T)):
+        if not np.allclose(array, np.swapaxes(array, 1, 2), rtol=1e-9, atol=1e-12):
+            raise ValueError(f"state: got {name} that is not symmetric; allowed is a symmetric one")
+    for l, C in enumerate(np.asarray(state.gram)):
+        lowest = smallest_eigenvalue(C)
+        if lowest < -1e-9 * max(np.trace(C), 1e-300):
+            raise ValueError(
+                f"state: (Q, R; Rᵀ, T) of level {l} has the eigenvalue {lowest:.3g}; "
+                "allowed is a positive semidefinite matrix"
+            )
+    return state
+
+
+def _symmetric(A: Array) -> Array:
+    return (A + A.swapaxes(1, 2)) / 2

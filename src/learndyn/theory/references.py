@@ -1,0 +1,55 @@
+"""The papers whose equations stand in this package."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Paper:
+    """A citation."""
+
+    key: str
+    authors: str
+    title: str
+    year: int
+    venue: str
+
+    def bibtex(self) -> str:
+        """The citation as a BibTeX entry."""
+        fields = {
+            "author": self.authors,
+            "title": self.title,
+            "year": self.year,
+            "note": self.venue,
+        }
+        body = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
+        return f"@article{{{self.key},\n{body}\n}}"
+
+
+PAPERS = {
+    paper.key: paper
+    for paper in (
+        Paper(
+            "bocchi2026escape",
+            "Bocchi, Dario and Regimbeau, Theotime and Lucibello, Carlo and Saglietti, Luca "
+            "and Cammarota, Chiara",
+            "Escape dynamics and implicit bias of one-pass SGD in overparameterized quadratic "
+            "networks",
+            2026,
+            "arXiv:2604.03068",
+        ),
+        Paper(
+            "worschech2024scaling",
+            "Worschech, Roman and Rosenow, Bernd",
+            "Analyzing Neural Scaling Laws in Two-Layer Networks with Power-Law Data Spectra",
+            2024,
+            "preprint",
+        ),
+        Paper(
+            "saad1995online",
+            "Saad, David and Solla, Sara A.",
+            "On-line learning in soft committee machines",
+            1995,
+            "Physical Review E 52, 4225",
+        ),
+    )
+}

@@ -1,0 +1,180 @@
+import numpy as np
+import pytest
+
+from learndyn.theory.committee import landscape, stationary
+from learndyn.theory.committee.stationary import predicted_spectrum, realise, stationary_point
+
+SIZES = [(12, 3, 2), (15, 5, 3), (10, 2, 2), (9, 4, 1)]
+
+# (N, p, p*) -> kind -> (eigenvalue, multiplicity), worked out independently of this package.
+REFERENCE = {
+    (12, 3, 2): {
+        "tabula_rasa": [(-2.6666666666666665, 6), (-1.3333333333333333, 30)],
+        "plateau": [
+            (-1.3333333333333333, 6),
+            (0.0, 24),
+            (1.0666666666666667, 5),
+            (2.6666666666666665, 1),
+        ],
+        "zero_error": [
+            (0.0, 13),
+            (1.3333333333333333, 20),
+            (2.6666666666666665, 2),
+            (5.333333333333333, 1),
+        ],
+        "aligned": [
+            (-1.7777777777777777, 2),
+            (-0.4444444444444444, 20),
+            (0.0, 3),
+            (1.3333333333333333, 10),
+            (5.333333333333333, 1),
+        ],
+    },
+    (10, 2, 2): {
+        "tabula_rasa": [(-4.0, 4), (-2.0, 16)],
+        "plateau": [(-2.0, 4), (0.0, 13), (2.0, 2), (4.0, 1)],
+        "zero_error": [(0.0, 1), (2.0, 16), (4.0, 2), (8.0, 1)],
+        "aligned": [
+            (-2.6666666666666665, 1),
+            (-0.6666666666666666, 8),
+            (0.0, 2),
+            (2.0, 8),
+            (8.0, 1),
+        ],
+    },
+}
+
+
+def ranks(kind, p, p_star):
+    table = {"tabula_rasa": (0, 0), "plateau": (0, p), "zero_error": (p_star, 0), "aligned": (1, 0)}
+    return table[kind]
+
+
+def families(most=5):
+    for p in range(1, most + 1):
+        for p_star in range(1, 5):
+            for s in range(min(p, p_star) + 1):
+                for r in range(p - s + 1 if s < p_star else 1):
+                    yield p, p_star, s, r
+
+
+def assert_same_spectrum(found, expected):
+    assert [count for _, count in found] == [count for _, count in expected]
+    # Eigenvalues of an n × n matrix are found to a few n ε |H|; here n <= 75 and |H| <= 25.
+    np.testing.assert_allclose([v for v, _ in found], [v for v, _ in expected], atol=1e-12)
+
+
+@pytest.mark.parametrize("p, p_star, s, r", list(families()))
+def test_gradient_vanishes_and_risk_is_right(p, p_star, s, r):
+    point = stationary_point(p, p_star, s, r)
+    V, V_star = realise(point, N=p_star + r + 2, seed=11)
+    assert np.abs(landscape.gradient(V, V_star)).max() < 1e-13
+    assert abs(landscape.risk(V, V_star) - point.risk) < 1e-13
+    expected = np.sort([point.a] * s + [point.b] * r + [0.0] * (p - s - r))
+    np.testing.assert_allclose(np.linalg.eigvalsh(V @ V.T), expected, atol=1e-13)
+    np.testing.assert_allclose(V_star @ V_star.T, np.eye(p_star), atol=1e-14)
+    assert np.linalg.matrix_rank(V @ V_star.T, tol=1e-10) == s
+
+
+def test_reference_values():
+    mixed = stationary_point(3, 2, s=1, r=1)
+    assert (mixed.a, mixed.b, mixed.risk) == pytest.approx((1.875, 0.375, 0.625), rel=1e-15)
+    mixed = stationary_point(5, 3, s=2, r=1)
+    assert (mixed.a, mixed.b, mixed.risk) == pytest.approx((2.0, 1 / 3, 4 / 15), rel=1e-14)
+    assert stationary_point(3, 2, s=0, r=3).risk == pytest.approx(1.4, rel=1e-15)
+    assert stationary_point(3, 3, s=0, r=3).risk == pytest.approx(1.0666666666666664, rel=1e-15)
+    assert stationary_point(3, 2, s=0, r=3).b == pytest.approx(0.6, rel=1e-15)
+    assert stationary_point(4, 2, s=2, r=0).risk == pytest.approx(0, abs=1e-15)
+    assert stationary_point(4, 2, s=0, r=0).risk == 2.0
+
+
+def test_kinds():
+    kinds = [stationary_point(3, 2, s, r).kind for s, r in ((0, 0), (0, 2), (1, 0), (1, 1), (2, 0))]
+    assert kinds == ["zero", "uncorrelated", "correlated", "mixed", "zero_error"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_descent_ends_in_the_list(seed):
+    # Fewer students than teachers: no zero-error point, and descent must stop at s = p, r = 0.
+    rng = np.random.default_rng(seed)
+    V, V_star = 0.3 * rng.standard_normal((2, 6)), np.eye(3, 6)
+    for _ in range(2000):
+        V = V - 0.1 * landscape.gradient(V, V_star)
+    point = stationary_point(2, 3, s=2, r=0)
+    assert landscape.risk(V, V_star) == pytest.approx(point.risk, abs=1e-12)
+    np.testing.assert_allclose(np.linalg.eigvalsh(V @ V.T), [point.a] * 2, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", stationary.KINDS)
+@pytest.mark.parametrize("N, p, p_star", SIZES)
+def test_spectrum_by_diagonalisation(N, p, p_star, kind):
+    point = stationary_point(p, p_star, *ranks(kind, p, p_star))
+    found = landscape.spectrum(landscape.hessian(*realise(point, N, seed=12)))
+    predicted = predicted_spectrum(kind, N, p, p_star)
+    assert_same_spectrum(found, predicted)
+    assert sum(count for _, count in predicted) == p * N
+
+
+@pytest.mark.parametrize("kind", stationary.KINDS)
+@pytest.mark.parametrize("sizes", list(REFERENCE))
+def test_spectrum_against_reference(sizes, kind):
+    assert_same_spectrum(predicted_spectrum(kind, *sizes), REFERENCE[sizes][kind])
+
+
+@pytest.mark.parametrize("kind, sizes", [("zero_error", (3, 6, 2)), ("aligned", (3, 5, 3))])
+def test_spectrum_with_more_units_than_inputs(kind, sizes):
+    N, p, p_star = sizes
+    point = stationary_point(p, p_star, *ranks(kind, p, p_star))
+    found = landscape.spectrum(landscape.hessian(*realise(point, N, seed=13)))
+    assert_same_spectrum(found, predicted_spectrum(kind, *sizes))
+
+
+def test_one_teacher_makes_aligned_and_zero_error_the_same():
+    assert predicted_spectrum("aligned", 9, 4, 1) == predicted_spectrum("zero_error", 9, 4, 1)
+
+
+def test_mixed_points_are_saddles():
+    point = stationary_point(3, 2, s=1, r=1)
+    values = [v for v, _ in landscape.spectrum(landscape.hessian(*realise(point, 10, seed=14)))]
+    assert values[0] < 0 < values[-1]
+
+
+@pytest.mark.parametrize("N, p, p_star", [*SIZES, (20, 3, 2), (20, 3, 3)])
+def test_ratio_counts_the_plateau_spectrum(N, p, p_star):
+    counts = {np.sign(v): n for v, n in predicted_spectrum("plateau", N, p, p_star)[:2]}
+    ratio = stationary.negative_to_null_ratio(N, p, p_star)
+    assert ratio == pytest.approx(counts[-1] / counts[0], rel=1e-15)
+
+
+def test_ratio_reference_and_extreme():
+    assert stationary.negative_to_null_ratio(20, 3, 2) == 0.125
+    assert stationary.negative_to_null_ratio(20, 3, 3) == 0.2
+    assert stationary.negative_to_null_ratio(20, 18, 2) == pytest.approx(4 / 17, rel=1e-15)
+    assert stationary.negative_to_null_ratio(2, 1, 1) == float("inf")
+
+
+def test_realise_is_reproducible():
+    point = stationary_point(3, 2, s=1, r=1)
+    for one, two in zip(realise(point, 8, seed=3), realise(point, 8, seed=3), strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert not np.allclose(realise(point, 8, seed=3)[0], realise(point, 8, seed=4)[0])
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: stationary_point(3, 2, 3, 0), "s: got 3; allowed is 0 to .* = 2"),
+        (lambda: stationary_point(3, 2, 2, 1), "r: got 1; allowed is 0 to 0"),
+        (lambda: stationary_point(3, 2, 1, 3), "r: got 3; allowed is 0 to 2"),
+        (lambda: stationary_point(0, 2, 0, 0), "p: got 0; allowed is a positive integer"),
+        (lambda: realise(stationary_point(3, 2, 1, 2), 3), "N: got 3; allowed .* p_star . r = 4"),
+        (lambda: predicted_spectrum("peak", 9, 3, 2), "kind: got 'peak'; allowed is one of"),
+        (lambda: predicted_spectrum("plateau", 4, 3, 2), "N: got 4; allowed .* p . p_star = 5"),
+        (lambda: predicted_spectrum("zero_error", 9, 2, 3), "p: got 2; allowed .* p_star = 3"),
+        (lambda: predicted_spectrum("tabula_rasa", 2, 3, 3), "N: got 2; allowed .* p_star = 3"),
+        (lambda: stationary.negative_to_null_ratio(4, 3, 2), "N: got 4; allowed"),
+    ],
+)
+def test_bad_sizes(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
