@@ -1,9 +1,11 @@
 """The command line: `learndyn list | run | cite`."""
 
+import contextlib
 import json
 import os
 import pathlib
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Annotated
 
@@ -16,6 +18,8 @@ from learndyn.simulation.progress import reporting
 from learndyn.studies import registry
 from learndyn.studies.claims import Claim, to_json
 from learndyn.theory.references import PAPERS
+
+FILES = ("data.nc", "claims.json", "figure.png", "figure.svg")
 
 app = typer.Typer(
     add_completion=False,
@@ -61,8 +65,13 @@ def run(
         data = found.compute(params, report)
         report(1.0)
     data.attrs |= {"study": study, "preset": preset, "params": json.dumps(asdict(params))}
-    claims = found.check(data)
-    _write(folder, found, data, claims)
+    with _whole_files(folder) as write:
+        write("data.nc", lambda path: save(data, path))
+        claims = found.check(data)
+        write("claims.json", lambda path: path.write_text(to_json(claims), encoding="utf-8"))
+        figure = found.draw(data)
+        write("figure.png", lambda path: figure.savefig(path, dpi=160))
+        write("figure.svg", lambda path: figure.savefig(path))
     _show(claims, folder)
     raise typer.Exit(1 if any(claim.status == "fails" for claim in claims) else 0)
 
@@ -104,24 +113,20 @@ def _writable(out: str) -> pathlib.Path:
     return folder
 
 
-def _write(folder: pathlib.Path, study: registry.Study, data, claims: list[Claim]) -> None:
-    """Each file is whole or not there; an interruption says which are missing."""
-    figure = study.draw(data)
-    writers = {
-        "data.nc": lambda path: save(data, path),
-        "claims.json": lambda path: path.write_text(to_json(claims), encoding="utf-8"),
-        "figure.png": lambda path: figure.savefig(path, dpi=160),
-        "figure.svg": lambda path: figure.savefig(path),
-    }
-    written: list[str] = []
+@contextlib.contextmanager
+def _whole_files(folder: pathlib.Path) -> Iterator[Callable[[str, Callable], None]]:
+    """Writes files, each whole or not there; an interruption says which are missing."""
+    missing: list[str] = list(FILES)
+
+    def write(name: str, writer: Callable[[pathlib.Path], object]) -> None:
+        with whole_file(folder / name) as part:
+            writer(part)
+        missing.remove(name)
+
     try:
-        for name, write in writers.items():
-            with whole_file(folder / name) as part:
-                write(part)
-            written.append(name)
+        yield write
     except KeyboardInterrupt:
-        missing = ", ".join(name for name in writers if name not in written)
-        print(f"learndyn: interrupted; missing in {folder}: {missing}", file=sys.stderr)
+        print(f"learndyn: interrupted; missing in {folder}: {', '.join(missing)}", file=sys.stderr)
         sys.exit(130)
 
 

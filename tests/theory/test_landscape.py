@@ -153,6 +153,17 @@ def test_tangent_directions_keep_the_risk_and_the_others_do_not():
         assert abs(landscape.risk(V + h * U, V_star) - quartic * h**4) < 64 * EPS * (1 + quartic)
 
 
+@pytest.mark.parametrize("N, p, p_star", [(8, 4, 2), (9, 4, 1), (4, 6, 2)])
+def test_quartic_growth(N, p, p_star):
+    V, V_star = zero_error_point(N, p, p_star, general=True)
+    other = landscape.null_directions(V, V_star)[1]
+    U = np.tensordot(np.random.default_rng(9).standard_normal(len(other)), other, 1)
+    expected = landscape.quartic_growth(U)
+    scale = 1 + landscape.risk(0 * V, V_star) + expected
+    for h in (0.3, 1.0, -2.0):
+        assert abs(landscape.risk(V + h * U, V_star) - expected * h**4) < 64 * EPS * scale * 16
+
+
 def test_null_directions_want_a_solution():
     V, V_star = zero_error_point(8, 4, 2)
     with pytest.raises(ValueError, match=r"V: got a point .* allowed are zero-error points"):

@@ -216,6 +216,71 @@ def test_conservation_sees_small_singular_values():
     assert is_conserved(np.diag([1.0, 2.0, 3.0]), rho0)
 
 
+@pytest.mark.parametrize("T", [None, np.diag([1.4, 1.0, 0.6])])
+def test_distance_gradient_is_that_of_differences(T):
+    rng = np.random.default_rng(10)
+    S, U = rng.standard_normal((2, 6, 3))
+    # Central differences are exact for a quadratic function.
+    ahead, behind = (distance(S + h * U, RHO0, np.eye(6), T) for h in (0.5, -0.5))
+    expected = np.sum(U * solutions.distance_gradient(S, RHO0, T))
+    assert ahead - behind == pytest.approx(expected, rel=64 * EPS, abs=64 * EPS * ahead)
+
+
+def test_nearest_weights_are_a_solution_and_none_is_nearer():
+    rng = np.random.default_rng(11)
+    V, V_star = rng.standard_normal((4, 7)), rng.standard_normal((2, 7))
+    nearest = solutions.nearest_weights(V, V_star)
+    np.testing.assert_allclose(nearest.T @ nearest / 4, V_star.T @ V_star / 2, atol=1e-14)
+    np.testing.assert_allclose(solutions.nearest_weights(nearest, V_star), nearest, atol=1e-13)
+    others = [np.sqrt(2) * stiefel.random_point(4, 2, rng) @ V_star for _ in range(200)]
+    assert np.linalg.norm(nearest - V) < min(np.linalg.norm(other - V) for other in others)
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.3])
+@pytest.mark.parametrize("p, p_star", [(3, 2), (4, 1), (6, 3)])
+def test_approach_to_the_solution_is_algebraic(p, p_star, eta):
+    t, Q0, T = 400.0, np.eye(p), np.eye(p_star)
+    rho0 = np.random.default_rng(12).standard_normal((p, p_star)) / 10
+    half, Q_half = (x[-1] if x.ndim == 3 else x for x in overlap_flow(Q0, rho0, T, t / 2, eta))
+    end = overlap_flow(Q_half, half, T, t / 2, eta)[0][-1]
+    rho_bar = solutions.solution_overlaps(polar_factor(rho0))[0]
+    growth = 1 / np.linalg.norm(end - rho_bar) - 1 / np.linalg.norm(half - rho_bar)
+    rate = growth / (t / 2) * solutions.approach_distance(p, p_star)
+    # The next order, −k/t, averaged over the half, leaves O(log t/t²).
+    k = solutions.approach_correction(p, p_star, eta)
+    assert abs(rate - 1 + k * np.log(2) / (t / 2)) < 20 / t**2
+
+
+def test_approach_is_exponential_without_spare_units():
+    assert solutions.approach_distance(3, 3) == 0
+
+
+def test_gram_jacobian_is_that_of_differences():
+    rng = np.random.default_rng(13)
+    V, U = rng.standard_normal((2, 3, 4))
+    upper = np.triu_indices(4)
+    change = ((V + U / 2).T @ (V + U / 2) - (V - U / 2).T @ (V - U / 2))[upper]
+    np.testing.assert_allclose(solutions.gram_jacobian(V) @ U.ravel(), change, atol=1e-14)
+
+
+@pytest.mark.parametrize("N, p", [(7, 3), (4, 6), (5, 5), (6, 1)])
+def test_gram_jacobian_counts_the_degrees_of_freedom(N, p):
+    V = np.random.default_rng(14).standard_normal((p, N))
+    rank = np.linalg.matrix_rank(solutions.gram_jacobian(V))
+    assert rank == solutions.degrees_of_freedom(N, p)
+
+
+@pytest.mark.parametrize("p, p_star", [(3, 2), (3, 3), (5, 1), (6, 3), (1, 1)])
+def test_rotations_span_the_manifold(p, p_star):
+    rng = np.random.default_rng(15)
+    V = solutions.nearest_weights(*(rng.standard_normal((units, 8)) for units in (p, p_star)))
+    moves = solutions.rotation_directions(V)
+    # Rotations keep VᵀV: to first order they lie in the null space of its Jacobian.
+    assert np.abs(solutions.gram_jacobian(V) @ moves.T).max(initial=0.0) < 1e-13
+    dimension = solutions.manifold_dimension(p, p_star)
+    assert (np.linalg.matrix_rank(moves) if len(moves) else 0) == dimension
+
+
 @pytest.mark.parametrize("N, p, expected", [(7, 3, 18), (4, 6, 10), (5, 5, 15), (6, 1, 6)])
 def test_degrees_of_freedom(N, p, expected):
     assert solutions.degrees_of_freedom(N, p) == expected

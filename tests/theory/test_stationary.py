@@ -133,6 +133,35 @@ def test_one_teacher_makes_aligned_and_zero_error_the_same():
     assert predicted_spectrum("aligned", 9, 4, 1) == predicted_spectrum("zero_error", 9, 4, 1)
 
 
+def test_families_are_those_of_all_ranks():
+    found = [
+        (x.p, x.p_star, x.s, x.r)
+        for p in range(1, 6)
+        for q in range(1, 5)
+        for x in stationary.families(p, q)
+    ]
+    assert found == list(families())
+    assert max(x.r for x in stationary.families(5, 2, N=5)) == 3
+
+
+@pytest.mark.parametrize("p, p_star, s, r", list(families()))
+def test_full_spectrum_by_diagonalisation(p, p_star, s, r):
+    point, N = stationary_point(p, p_star, s, r), p_star + r + 2
+    found = landscape.spectrum(landscape.hessian(*realise(point, N, seed=15)))
+    predicted = stationary.full_spectrum(point, N)
+    assert_same_spectrum(found, predicted)
+    assert sum(count for _, count in predicted) == p * N
+    negative = sum(count for value, count in found if value < 0)
+    assert stationary.negative_directions(point, N) == negative
+
+
+@pytest.mark.parametrize("kind", stationary.KINDS)
+@pytest.mark.parametrize("N, p, p_star", SIZES)
+def test_full_spectrum_holds_the_four_of_the_paper(N, p, p_star, kind):
+    point = stationary_point(p, p_star, *ranks(kind, p, p_star))
+    assert_same_spectrum(stationary.full_spectrum(point, N), predicted_spectrum(kind, N, p, p_star))
+
+
 def test_mixed_points_are_saddles():
     point = stationary_point(3, 2, s=1, r=1)
     values = [v for v, _ in landscape.spectrum(landscape.hessian(*realise(point, 10, seed=14)))]
@@ -168,6 +197,7 @@ def test_realise_is_reproducible():
         (lambda: stationary_point(3, 2, 1, 3), "r: got 3; allowed is 0 to 2"),
         (lambda: stationary_point(0, 2, 0, 0), "p: got 0; allowed is a positive integer"),
         (lambda: realise(stationary_point(3, 2, 1, 2), 3), "N: got 3; allowed .* p_star . r = 4"),
+        (lambda: stationary.full_spectrum(stationary_point(3, 2, 1, 2), 3), "N: got 3; allowed"),
         (lambda: predicted_spectrum("peak", 9, 3, 2), "kind: got 'peak'; allowed is one of"),
         (lambda: predicted_spectrum("plateau", 4, 3, 2), "N: got 4; allowed .* p . p_star = 5"),
         (lambda: predicted_spectrum("zero_error", 9, 2, 3), "p: got 2; allowed .* p_star = 3"),

@@ -3,9 +3,11 @@
 import numpy as np
 import xarray as xr
 
+from learndyn.numerics.types import Number
+
 
 def escape_time(
-    record: xr.Dataset, *, fraction: float = 0.5, variable: str = "error"
+    record: xr.Dataset, *, fraction: Number = 0.5, variable: str = "error"
 ) -> xr.DataArray:
     """The time at which a variable first falls to a fraction of its first value.
 
@@ -22,7 +24,7 @@ def escape_time(
     Raises:
         ValueError: for a fraction outside (0, 1).
     """
-    if not 0 < fraction < 1:
+    if not 0 < float(fraction) < 1:
         raise ValueError(f"fraction: got {fraction!r}; allowed is a number between 0 and 1")
     times = record["time"].values
     found = xr.apply_ufunc(
@@ -34,7 +36,7 @@ def escape_time(
     return found.assign_attrs(long_name=f"time at {fraction:g} of the first {variable}")
 
 
-def _crossing(times: np.ndarray, curve: np.ndarray, fraction: float) -> float:
+def _crossing(times: np.ndarray, curve: np.ndarray, fraction: Number) -> float:
     level = fraction * curve[0]
     below = np.flatnonzero(curve <= level)
     if not len(below):

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
+from learndyn.numerics.types import Number
+
 
 class Fit(NamedTuple):
     """A straight line through points: slope with its standard error, and intercept."""
@@ -19,7 +21,52 @@ class Fit(NamedTuple):
         return self.slope - half, self.slope + half
 
 
-def fit_power_law(x, y, *, window: tuple[float, float] | None = None) -> Fit:
+class Minimum(NamedTuple):
+    """Where a curve is lowest, and how low."""
+
+    x: float
+    y: float
+
+
+def fit_line(x, y, *, window: tuple[float, float] | None = None) -> Fit:
+    """Fits y = intercept + slope · x by least squares.
+
+    Args:
+        x: numbers.
+        y: numbers.
+        window: use x inside (low, high) only.
+
+    Returns:
+        The fit.
+    """
+    return _line("fit_line", *_inside(x, y, window))
+
+
+def fit_minimum(x, y) -> Minimum:
+    """The lowest point of a curve: of the parabola through its lowest sample and neighbours.
+
+    Args:
+        x: increasing numbers.
+        y: numbers; those that are not finite are left out.
+
+    Returns:
+        The minimum; the lowest sample itself where it is the first or the last.
+
+    Raises:
+        ValueError: where fewer than three samples are finite.
+    """
+    x, y = _inside(x, y, None)
+    if len(x) < 3:
+        raise ValueError(f"fit_minimum: got {len(x)} points; allowed are at least 3")
+    i = int(np.argmin(y))
+    if i in (0, len(x) - 1):
+        return Minimum(float(x[i]), float(y[i]))
+    curve = np.polynomial.Polynomial.fit(x[i - 1 : i + 2], y[i - 1 : i + 2], 2)
+    lowest = float(curve.deriv().roots()[0])
+    return Minimum(lowest, float(curve(lowest)))
+
+
+def fit_power_law(x, y, *, window: tuple[Number, Number] | None = None) -> Fit:
     """Fits y ∝ x^slope by least squares on logarithms.
 
     Args:
@@ -34,7 +81,7 @@ def fit_power_law(x, y, *, window: tuple[float, float] | None = None) -> Fit:
     return _line("fit_power_law", np.log(x), np.log(y))
 
 
-def fit_rate(t, y, *, window: tuple[float, float] | None = None) -> Fit:
+def fit_rate(t, y, *, window: tuple[Number, Number] | None = None) -> Fit:
     """Fits y ∝ exp(slope · t) by least squares on the logarithm of y.
 
     Args:

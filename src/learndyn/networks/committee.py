@@ -8,7 +8,7 @@ from learndyn.networks.base import AbstractNetwork, Weights
 from learndyn.networks.initialisation import AbstractInitialisation, Normal
 from learndyn.numerics.checks import one_of, positive, positive_int
 from learndyn.numerics.gaussian import ACTIVATIONS, AbstractActivation
-from learndyn.numerics.types import Array
+from learndyn.numerics.types import Array, Number
 
 
 class Committee(AbstractNetwork):
@@ -34,7 +34,7 @@ class Committee(AbstractNetwork):
         units: int,
         activation: str,
         *,
-        scale: float | np.ndarray = 1.0,
+        scale: Number = 1.0,
         init: AbstractInitialisation | None = None,
     ):
         self.units = positive_int("units", units)

@@ -6,6 +6,7 @@ import numpy as np
 
 from learndyn.numerics.checks import positive
 from learndyn.numerics.linalg import orthonormal_rows
+from learndyn.numerics.types import Number
 from learndyn.numerics.values import Value
 
 
@@ -26,7 +27,7 @@ class Normal(AbstractInitialisation):
 
     std: np.ndarray
 
-    def __init__(self, std: float | np.ndarray):
+    def __init__(self, std: Number):
         self.std = positive("std", std)
 
     def sample(self, rng: np.random.Generator, units: int, dim: int) -> np.ndarray:
@@ -42,7 +43,7 @@ class Orthonormal(AbstractInitialisation):
 
     norm: np.ndarray
 
-    def __init__(self, norm: float | np.ndarray = 1.0):
+    def __init__(self, norm: Number = 1.0):
         self.norm = positive("norm", norm)
 
     def sample(self, rng: np.random.Generator, units: int, dim: int) -> np.ndarray:

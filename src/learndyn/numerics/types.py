@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import jax
 import numpy as np
 
+Number: TypeAlias = float | int | np.ndarray | np.generic  # what a user may give for a number
+
 if TYPE_CHECKING:
     Array: TypeAlias = Any  # NumPy's and JAX's operators have no common static type
 else:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from learndyn.numerics.checks import finite, positive, positive_int
+from learndyn.numerics.types import Number
 from learndyn.numerics.values import Value
 
 
@@ -53,7 +54,7 @@ def Isotropic(dim: int) -> Spectrum:
     return Spectrum([1.0], [positive_int("dim", dim)])
 
 
-def PowerLaw(dim: int, levels: int, exponent: float) -> Spectrum:
+def PowerLaw(dim: int, levels: int, exponent: Number) -> Spectrum:
     """λ_k ∝ k^-(1+exponent), k = 1 … levels, each N/levels times, with Σ_l N_l λ_l = N.
 
     Args:

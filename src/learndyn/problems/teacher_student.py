@@ -10,7 +10,7 @@ from learndyn.networks.base import Weights
 from learndyn.numerics.checks import non_negative, positive
 from learndyn.numerics.gaussian import tabulate
 from learndyn.numerics.random import Source
-from learndyn.numerics.types import Array
+from learndyn.numerics.types import Array, Number
 from learndyn.numerics.values import Value
 from learndyn.problems.inputs import Gaussian
 from learndyn.problems.spectra import Spectrum
@@ -41,8 +41,8 @@ class TeacherStudent(Value):
         inputs: Gaussian | Spectrum,
         teacher: Committee,
         *,
-        label_noise: float | np.ndarray = 0.0,
-        loss_scale: float | np.ndarray = 0.5,
+        label_noise: Number = 0.0,
+        loss_scale: Number = 0.5,
     ):
         self.inputs = Gaussian(inputs) if isinstance(inputs, Spectrum) else inputs
         self.teacher = teacher

@@ -8,6 +8,7 @@ import numpy as np
 from learndyn.networks import AbstractNetwork, Committee
 from learndyn.networks.base import Weights
 from learndyn.numerics.checks import positive, positive_int
+from learndyn.numerics.types import Number
 from learndyn.problems import TeacherStudent
 from learndyn.rules.base import AbstractRule, Stepper
 
@@ -23,7 +24,7 @@ class SGD(AbstractRule):
     learning_rate: np.ndarray
     batch: int = eqx.field(static=True)
 
-    def __init__(self, learning_rate: float | np.ndarray, *, batch: int = 1):
+    def __init__(self, learning_rate: Number, *, batch: int = 1):
         self.learning_rate = positive("learning_rate", learning_rate)
         self.batch = positive_int("batch", batch)
 
@@ -48,7 +49,7 @@ class GradientDescent(AbstractRule):
 
     learning_rate: np.ndarray
 
-    def __init__(self, learning_rate: float | np.ndarray):
+    def __init__(self, learning_rate: Number):
         self.learning_rate = positive("learning_rate", learning_rate)
 
     def stepper(

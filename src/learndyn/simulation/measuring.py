@@ -28,6 +28,7 @@ class Measurement:
     Args:
         labels: name → label of each variable.
         read: weights → values, or None where the run has diverged.
+        first: the weights at the start, from which the shapes are read.
         shape: (runs, times).
         attributes: what the record should say of the measurement.
     """
@@ -36,13 +37,15 @@ class Measurement:
         self,
         labels: Mapping[str, Variable],
         read: Read,
+        first: Weights,
         shape: tuple[int, int],
         attributes: Mapping[str, Any],
     ):
         self.attributes = dict(attributes)
         self.diverged: list[int | None] = [None] * shape[0]
-        self._labels, self._read, self._shape = dict(labels), read, shape
-        self._values: dict[str, np.ndarray] = {}
+        self._labels, self._read = dict(labels), read
+        blank = lambda value: np.full((*shape, *np.shape(value)), np.nan)
+        self._values = {name: blank(value) for name, value in (read(first) or {}).items()}
 
     def visit(self, run: int, index: int, weights: Weights) -> bool:
         """Records one run at one time; False where it has diverged."""
@@ -51,9 +54,7 @@ class Measurement:
             self.diverged[run] = index
             return False
         for name, value in values.items():
-            value = np.asarray(value)
-            blank = lambda shape=value.shape: np.full((*self._shape, *shape), np.nan)
-            self._values.setdefault(name, blank())[run, index] = value
+            self._values[name][run, index] = value
         return True
 
     def variables(self) -> dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]:
@@ -68,7 +69,11 @@ class Measurement:
 
 
 def measurement_of(
-    system: System, teacher: Weights, probes: Mapping[str, Probe], shape: tuple[int, int]
+    system: System,
+    weights: Weights,
+    teacher: Weights,
+    probes: Mapping[str, Probe],
+    shape: tuple[int, int],
 ) -> Measurement:
     """The measurement that suits a system: by its theory, or on held-out examples."""
     theory = find_theory(system)
@@ -77,18 +82,26 @@ def measurement_of(
         read = _held_out(system, teacher)
         attributes = {"error_from": f"{TEST_EXAMPLES} held-out examples without label noise"}
     else:
-        labels, read = theory.variables, _by_theory(theory, teacher)
+        labels, read = theory.variables, _by_theory(theory, weights, teacher)
         attributes = {"theory": theory.name}
-    return Measurement(labels, _with_probes(read, teacher, probes), shape, attributes)
+    read = _with_probes(read, teacher, probes)
+    return Measurement(labels, read, weights, shape, attributes)
 
 
-def _by_theory(theory: AbstractTheory, teacher: Weights) -> Read:
+def _by_theory(theory: AbstractTheory, weights: Weights, teacher: Weights) -> Read:
+    bound = DIVERGED * _largest(theory.project(weights, teacher))
+
     def read(weights: Weights) -> dict[str, np.ndarray] | None:
-        state = theory.project(weights, teacher)
-        sizes = [np.max(np.abs(leaf)) for leaf in jax.tree.leaves(state)]
-        return to_numpy(_observe(theory, state)) if np.all(np.less(sizes, DIVERGED)) else None
+        with np.errstate(over="ignore", invalid="ignore"):
+            state = theory.project(weights, teacher)
+        return to_numpy(_observe(theory, state)) if _largest(state) <= bound else None
 
     return read
+
+
+def _largest(state: Any) -> float:
+    # NumPy's maximum, unlike Python's, passes NaN on.
+    return float(np.max([np.max(np.abs(leaf)) for leaf in jax.tree.leaves(state)]))
 
 
 @eqx.filter_jit
@@ -98,8 +111,7 @@ def _observe(theory: AbstractTheory, state: Any) -> dict[str, Any]:
 
 def _held_out(system: System, teacher: Weights) -> Read:
     sample = system.problem.noiseless().sampler(jax.tree.map(jnp.asarray, teacher))
-    with jax.enable_x64(True):
-        examples = sample(Source(run_words(TEST_KEY, 0), jnp.asarray(0)), (TEST_EXAMPLES,))
+    examples = sample(Source(run_words(TEST_KEY, 0), jnp.asarray(0)), (TEST_EXAMPLES,))
     loss = eqx.filter_jit(lambda w, x, y: system.problem.loss(system.network, w, x, y))
 
     def read(weights: Weights) -> dict[str, np.ndarray] | None:

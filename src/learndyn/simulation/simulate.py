@@ -61,9 +61,9 @@ def simulate(
         jax.tree.map(lambda w: w.astype(dtype), w) for w in (start.weights, start.teacher)
     )
     steps = system.steps(times)
-    measure = measurement_of(system, teacher, probes or {}, (runs, len(times)))
     watch = Stopwatch()
-    with reporting(progress, "simulating") as report:
+    with jax.enable_x64(True), reporting(progress, "simulating") as report:
+        measure = measurement_of(system, weights, teacher, probes or {}, (runs, len(times)))
         advanced = Counter(runs * int(steps[-1]), report)
         train(
             system,

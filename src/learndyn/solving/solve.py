@@ -6,6 +6,7 @@ import xarray as xr
 
 from learndyn.numerics.checks import increasing_times, one_of, positive
 from learndyn.numerics.precision import to_numpy
+from learndyn.numerics.types import Number
 from learndyn.records import Outcome, make_record
 from learndyn.records.schema import Stopwatch
 from learndyn.solving.integrate import Trajectory, integrate
@@ -22,8 +23,8 @@ def solve(
     start: Start | None = None,
     key: int = 0,
     order: str = "full",
-    rtol: float = 1e-8,
-    atol: float = 1e-10,
+    rtol: Number = 1e-8,
+    atol: Number = 1e-10,
 ) -> xr.Dataset:
     """The trajectory that the theory of a system predicts.
 

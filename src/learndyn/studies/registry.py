@@ -4,7 +4,7 @@ import dataclasses
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import xarray as xr
 from matplotlib.figure import Figure
@@ -15,6 +15,7 @@ from learndyn.studies.claims import Claim
 Report = Callable[[float], None]
 
 
+@runtime_checkable
 class Study(Protocol):
     """What a study's module provides."""
 

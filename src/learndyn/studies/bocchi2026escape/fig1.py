@@ -97,7 +97,7 @@ def _inside(what: str, predicted: xr.DataArray, runs: xr.DataArray) -> Claim:
     spread = runs.std("run", ddof=1) * np.sqrt(1 + 1 / count)
     distance = np.abs(predicted - runs.mean("run")) / spread
     entries = int(distance.notnull().sum())
-    bound = float(stats.t(count - 1).ppf(1 - LEVEL / (2 * entries)))
+    bound = float(stats.t(count - 1).ppf(1 - LEVEL / (2 * max(entries, 1))))
     return Claim(
         statement=f"ODE and simulations agree: {what}, distance in run-to-run spreads",
         source="Fig. 1",

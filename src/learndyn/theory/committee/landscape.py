@@ -153,6 +153,22 @@ def null_directions(V: ArrayLike, V_star: ArrayLike) -> tuple[np.ndarray, np.nda
     return tangent, _products(S_perp, outside)
 
 
+def quartic_growth(U: ArrayLike) -> float:
+    """Fourth-order coefficient of the risk along a null direction that is not tangent.
+
+    With U orthogonal to V from the left and to V* from the right, as `null_directions` gives
+    them, R(V + h U) = (|U|⁴ + 2 |U Uᵀ|²) h⁴/p² exactly, at every zero-error V.
+
+    Args:
+        U: the direction, shape (p, N).
+
+    Returns:
+        The coefficient of h⁴.
+    """
+    U = np.asarray(U, dtype=np.float64)
+    return float((np.sum(U**2) ** 2 + 2 * np.sum((U @ U.T) ** 2)) / len(U) ** 2)
+
+
 def _weights(V, V_star):
     V, V_star = np.asarray(V, dtype=np.float64), np.asarray(V_star, dtype=np.float64)
     for name, matrix in (("V", V), ("V_star", V_star)):

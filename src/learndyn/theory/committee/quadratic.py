@@ -92,14 +92,62 @@ def plateau_growth_rate(p: int, p_star: int, kick: float) -> float:
     return 4 / p * (1 + 2 / p_star - s)
 
 
+def plateau_norm_rate(p: int, p_star: int, kick: float) -> float:
+    """Rate at which the norm returns to `plateau_norm`: −(8/p) s (1 + 2k − 2k s (p+4)/(p+2)).
+
+    With k = 2 kick/p; the flow has −8/p, and the rate vanishes at `plateau_end`.
+    """
+    k, s = 2 * kick / p, plateau_norm(p, p_star, kick) / norm_fixed_point(p)
+    return -8 / p * s * (1 + 2 * k - 2 * k * s * (p + 4) / (p + 2))
+
+
+def trapping_learning_rate(p: int, p_star: int) -> float:
+    """η₀ = p p* (p+2)/(2 (p*+2)(p+p*+4)), at which ω_ρ(η) = 0: above it nothing leaves the plateau.
+
+    Equal to `critical_learning_rate` for p = p*, and up to twice as large for p > p*.
+    """
+    return p * p_star * (p + 2) / (2 * (p_star + 2) * (p + p_star + 4))
+
+
+def plateau_end(p: int, p_star: int) -> float:
+    """The η at which the two roots of `plateau_norm` meet: above it norms grow without bound."""
+    A, B = 1 + 2 / p_star, (p + 4) / (p + 2)
+    root = np.sqrt((B - 1) ** 2 + A * B - 1)
+    return float(p * (root - B + 1) / (4 * (A * B - 1)))
+
+
+def fastest_learning_rate(p: int, p_star: int) -> float:
+    """The η of the largest growth η ω_ρ(η) per sample: optimal for small starts, ε → 0.
+
+    With A = 1 + 2/p* and B = (p+4)/(p+2), η ω_ρ(η) ∝ (s−1)(A−s)/(A − 2s + B s²) is largest at
+    the positive root of (B (A+1) − 2) s² − 2 A (B−1) s − A (A−1) = 0.
+    """
+    A, B = 1 + 2 / p_star, (p + 4) / (p + 2)
+    a, b, c = B * (A + 1) - 2, A * (B - 1), A * (A - 1)
+    s = (b + np.sqrt(b**2 + a * c)) / a
+    return float(p / 2 * (s - 1) / (A - 2 * s + B * s**2))
+
+
 def critical_learning_rate(p: int, p_star: int) -> float:
     """η_c = p p*/(4 (p*+2)), above which zero-error solutions are unstable (batch 1)."""
     return p * p_star / (4 * (p_star + 2))
 
 
 def trace_rate(p: int, p_star: int, kick: float) -> float:
-    """Rate of the slowest trace mode at a zero-error solution; negative is stable."""
+    """Rate of tr Q − |ρ|², the norm outside the teacher's span, at a zero-error solution.
+
+    The slowest mode there that is not null; negative is stable. For a perturbation that the
+    teacher's units share alike; within the span, see `scale_rate`.
+    """
     return -16 / (p * p_star) * (1 - kick / critical_learning_rate(p, p_star))
+
+
+def scale_rate(p: int, p_star: int) -> float:
+    """Rate −8 (p*+2)/(p p*) at which the student's scale returns to a zero-error solution.
+
+    The fastest mode there, and the same at every learning rate.
+    """
+    return -8 * (p_star + 2) / (p * p_star)
 
 
 def tail_risk(p: int, p_star: int, kick: float) -> float:
@@ -109,5 +157,8 @@ def tail_risk(p: int, p_star: int, kick: float) -> float:
 
 
 def tail_norm(p: int, p_star: int) -> float:
-    """Lim q_⊥ t for p > p*: the student's norm outside the teacher's span, in the flow."""
+    """Lim q_⊥ t for p > p*: the student's norm in the p − p* directions that it must give up.
+
+    At every stable learning rate: the terms of higher order in it are of order q_⊥³.
+    """
     return p**2 * (p_star + 2) / (16 * (p + 2))

@@ -7,10 +7,12 @@ vectors themselves define, so that orthonormalising them there has the right law
 Nothing here costs anything in N but `weights_of`.
 """
 
+import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks import AbstractInitialisation, Normal, Orthonormal, Typical
 from learndyn.numerics.linalg import gram_factor, orthonormal_rows
+from learndyn.numerics.types import Array
 from learndyn.problems import Spectrum
 from learndyn.theory.committee.state import Overlaps, from_gram
 
@@ -44,14 +46,15 @@ def draw(
     return from_gram(rows @ rows.swapaxes(1, 2) / spectrum.dim, units)
 
 
-def project(spectrum: Spectrum, rows: np.ndarray) -> np.ndarray:
+def project(spectrum: Spectrum, rows: Array) -> Array:
     """Gram matrices P_l-resolved, (levels, d, d), of rows (d, N), divided by N."""
     d, N = rows.shape
     if np.all(spectrum.counts == spectrum.counts[0]):
         blocks = rows.reshape(d, spectrum.levels, -1).swapaxes(0, 1)
         return blocks @ blocks.swapaxes(1, 2) / N
+    xp = np if isinstance(rows, np.ndarray) else jnp
     edges = np.cumsum(spectrum.counts)[:-1]
-    return np.stack([block @ block.T / N for block in np.split(rows, edges, axis=1)])
+    return xp.stack([block @ block.T / N for block in xp.split(rows, edges, axis=1)])
 
 
 def weights_of(state: Overlaps, spectrum: Spectrum, key: int) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from learndyn.numerics import checks
+from learndyn.theory.committee import quadratic
 
 
 def polar_factor(rho: ArrayLike) -> np.ndarray:
@@ -76,6 +77,84 @@ def distance(S: ArrayLike, rho0: ArrayLike, Q0: ArrayLike, T: ArrayLike | None =
         raise ValueError(f"S: got shape {S.shape}; allowed is that of rho0, {rho0.shape}")
     ratio = S.shape[0] / S.shape[1]
     return float(ratio * np.sum((S @ T) * S) - 2 * np.sqrt(ratio) * np.sum(S * rho0) + np.trace(Q0))
+
+
+def distance_gradient(S: ArrayLike, rho0: ArrayLike, T: ArrayLike | None = None) -> np.ndarray:
+    """Euclidean gradient of `distance` in S: 2 (p/p*) S T − 2 sqrt(p/p*) rho0.
+
+    Args:
+        S: shape (p, p*).
+        rho0: student-teacher overlaps of the start, shape (p, p*).
+        T: teacher overlaps, shape (p*, p*); None is the paper's T = I.
+
+    Returns:
+        The gradient, shape (p, p*).
+    """
+    S, rho0 = _tall("S", S), _tall("rho0", rho0)
+    ratio = S.shape[0] / S.shape[1]
+    return 2 * ratio * S @ _teacher(T, S.shape[1]) - 2 * np.sqrt(ratio) * rho0
+
+
+def nearest_weights(V: ArrayLike, V_star: ArrayLike) -> np.ndarray:
+    """The zero-error student nearest to V: sqrt(p/p*) S V*, S = polar_factor(V V*ᵀ) (Eqs. 16, 19).
+
+    Args:
+        V: student weights, shape (p, N), p >= p*.
+        V_star: teacher weights, shape (p*, N).
+
+    Returns:
+        The weights of the solution, shape (p, N).
+    """
+    V, V_star = np.asarray(V, dtype=np.float64), np.asarray(V_star, dtype=np.float64)
+    return np.sqrt(len(V) / len(V_star)) * polar_factor(V @ V_star.T) @ V_star
+
+
+def approach_distance(p: int, p_star: int) -> float:
+    """Lim t |rho(t) − rho_bar| of a start Q = q I for p > p*, p^(3/2) p* (p − p*)/(32 (p + 2)).
+
+    On the way in, the outer norm q_⊥ decays as 1/t (`quadratic.tail_norm`) and the inner
+    overlaps follow it: rho = rho_bar (1 + p* m/4), m = 1 − tr Q/p = −2 (p − p*) q_⊥/(p (p* + 2)).
+    The terms O(η²) of the equations enter at O(q_⊥²): the limit holds at every stable η. It is 0
+    for p = p*, where the approach is exponential.
+
+    Args:
+        p: number of student units, at least p*.
+        p_star: number of teacher units.
+
+    Returns:
+        The limit, with t = η α.
+
+    Examples:
+        >>> round(approach_distance(6, 3), 4)
+        0.5167
+    """
+    m = 2 * (p - p_star) * quadratic.tail_norm(p, p_star) / (p * (p_star + 2))
+    return float(np.sqrt(p) * p_star * m / 4)
+
+
+def approach_correction(p: int, p_star: int, kick: float = 0.0) -> float:
+    """The next order k of that tail: growth rates are their limits times 1 − k/t + O(log t/t²).
+
+    It is the same for 1/|rho − rho_bar| and for 1/sqrt(R), which are both linear in 1/q_⊥ to this
+    order: dq_⊥/dt = −(16 (p + 2)/(p² (p* + 2))) q_⊥² [1 − κ q_⊥ + O(q_⊥²)] and k = κ lim t q_⊥,
+
+        κ = { p² p*³ (p − p*) + 2 η p p* (p* + 2) [p*² + 2 p* + 8 − p (p* − 2)]
+              − 16 η² (p* + 2)² (p + p* + 4) } / { p² (p* + 2)² [p p* − 4 η (p* + 2)] }.
+
+    Args:
+        p: number of student units, more than p*.
+        p_star: number of teacher units.
+        kick: η / batch, the strength of the sampling noise; 0 is the flow.
+
+    Returns:
+        The number k, in units of t = η α.
+    """
+    q, eta = p_star, kick
+    flow = p**2 * q**3 * (p - q)
+    first = 2 * eta * p * q * (q + 2) * (q**2 + 2 * q + 8 - p * (q - 2))
+    second = 16 * eta**2 * (q + 2) ** 2 * (p + q + 4)
+    kappa = (flow + first - second) / (p**2 * (q + 2) ** 2 * (p * q - 4 * eta * (q + 2)))
+    return float(kappa * quadratic.tail_norm(p, q))
 
 
 def is_conserved(
@@ -163,6 +242,43 @@ def manifold_dimension(p: int, p_star: int, N: int | None = None) -> int:
     if p < k:
         raise ValueError(f"p: got {p}; allowed is at least min(p_star, N) = {k}")
     return (p * (p - 1) - (p - k) * (p - k - 1)) // 2
+
+
+def gram_jacobian(V: ArrayLike) -> np.ndarray:
+    """Jacobian of V -> VᵀV, whose rank counts the directions in which VᵀV moves (Sec. 7.5).
+
+    Args:
+        V: shape (p, n).
+
+    Returns:
+        dG_ij/dV_kl for i <= j, shape (n(n + 1)/2, p n).
+    """
+    V = np.asarray(V, dtype=np.float64)
+    p, n = V.shape
+    half = np.einsum("ki,jl->ijkl", V, np.eye(n))
+    rows, columns = np.triu_indices(n)
+    return (half + half.swapaxes(0, 1))[rows, columns].reshape(len(rows), p * n)
+
+
+def rotation_directions(V: ArrayLike) -> np.ndarray:
+    """Directions in which the rotations V -> exp(Ω) V move V, one for each pair of units.
+
+    All solutions are rotations of one, so that their rank at a solution is the dimension of the
+    zero-error manifold (Sec. 7.5.2).
+
+    Args:
+        V: shape (p, N).
+
+    Returns:
+        Ω V, shape (p(p − 1)/2, p N).
+    """
+    V = np.asarray(V, dtype=np.float64)
+    p, N = V.shape
+    rows, columns = np.triu_indices(p, 1)
+    moves = np.zeros((len(rows), p, N))
+    moves[range(len(rows)), rows] = V[columns]
+    moves[range(len(rows)), columns] = -V[rows]
+    return moves.reshape(len(rows), p * N)
 
 
 def _tall(name, matrix):

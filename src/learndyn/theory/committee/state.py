@@ -58,7 +58,7 @@ class Overlaps(eqx.Module):
         return block([top, [self.R.swapaxes(1, 2), _symmetric(self.T)]])
 
 
-def from_gram(C: np.ndarray, units: int) -> Overlaps:
+def from_gram(C: Array, units: int) -> Overlaps:
     """The overlaps that Gram matrices (levels, K + M, K + M) hold, student first."""
     return Overlaps(C[:, :units, :units], C[:, :units, units:], C[:, units:, units:])
 

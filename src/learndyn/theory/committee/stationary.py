@@ -83,6 +83,26 @@ def stationary_point(p: int, p_star: int, s: int, r: int) -> StationaryPoint:
     return StationaryPoint(p, p_star, s, r, a, b, risk)
 
 
+def families(p: int, p_star: int, N: int | None = None) -> list[StationaryPoint]:
+    """All families of stationary points, by s and then r.
+
+    That there are no others: at a stationary point V B = 0 with B = m I + (2/p*) P* − (2/p) VᵀV,
+    P* the projector on the teacher. Then VᵀV B = 0 is symmetric, so that VᵀV and P* commute, and
+    on the range of VᵀV its eigenvalue is p m/2 + p/p* inside the teacher and p m/2 outside.
+
+    Args:
+        p: number of student units.
+        p_star: number of teacher units.
+        N: input dimension, which bounds r by N − p*; None is any.
+
+    Returns:
+        The families.
+    """
+    most = p if N is None else min(p, N - p_star)
+    ranks = [(s, r) for s in range(min(p, p_star) + 1) for r in range(min(p - s, most) + 1)]
+    return [stationary_point(p, p_star, s, r) for s, r in ranks if s < p_star or r == 0]
+
+
 def realise(
     point: StationaryPoint, N: int, seed: int | np.random.Generator = 0
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -102,9 +122,7 @@ def realise(
     Raises:
         ValueError: if N is too small.
     """
-    least = point.p_star + point.r
-    if checks.positive_int("N", N) < least:
-        raise ValueError(f"N: got {N}; allowed is at least p_star + r = {least}")
+    least = _check_dimension(point, N)
     rng = np.random.default_rng(seed)
     frame = stiefel.random_point(N, least, rng).T
     V_star, Ot = frame[: point.p_star], frame[point.p_star :]
@@ -141,6 +159,57 @@ def predicted_spectrum(kind: str, N: int, p: int, p_star: int) -> list[tuple[flo
     if kind == "zero_error" and p < p_star:
         raise ValueError(f"p: got {p}; allowed is at least p_star = {p_star}")
     return _merge(_ENTRIES[kind](N, p, p_star))
+
+
+def full_spectrum(point: StationaryPoint, N: int) -> list[tuple[float, int]]:
+    """Eigenvalues and multiplicities of the Hessian at any stationary point, mixed ones too.
+
+    The paper has four of them (`predicted_spectrum`). With m = 1 − (a s + b r)/p, and with
+    t = p* − s teacher directions unlearnt, z = p − s − r units' directions unused and
+    n = N − p* − r input directions free, H on a product of a left and a right direction is
+    −(4/p)(e − 2 q/p), e the eigenvalue of B (see `families`) and q that of V Vᵀ. Inside the
+    range of V, with D = diag(√a …, √b …), it is X -> (8/p²) [tr(D X) D + D Xᵀ D + D² X].
+
+    Args:
+        point: the family.
+        N: input dimension, at least p* + r.
+
+    Returns:
+        (eigenvalue, multiplicity), ascending, without empty entries, equal eigenvalues merged.
+
+    Raises:
+        ValueError: if N is too small.
+    """
+    _check_dimension(point, N)
+    p, q, s, r, a, b = point.p, point.p_star, point.s, point.r, point.a, point.b
+    m = 1 - (a * s + b * r) / p
+    t, z, n = q - s, p - s - r, N - q - r
+    outside = [
+        (-8 / (p * q), r * t),
+        (-4 / p * (m + 2 / q), z * t),
+        (-4 / p * m, z * n),
+        (0.0, s * t + r * n + z * (s + r)),
+        (8 / (p * q), s * n),
+    ]
+    return _merge(outside + _inside(p, s, r, a, b))
+
+
+def negative_directions(point: StationaryPoint, N: int) -> int:
+    """Number of negative eigenvalues of the Hessian at a stationary point.
+
+    (p − s)(p* − s) + (p − s − r)(N − p* − r) for s < p*, and none for s = p*: for p >= p* every
+    stationary point with an error is a saddle or the maximum V = 0.
+
+    Args:
+        point: the family.
+        N: input dimension, at least p* + r.
+
+    Returns:
+        The number.
+    """
+    _check_dimension(point, N)
+    p, q, s, r = point.p, point.p_star, point.s, point.r
+    return (p - s) * (q - s) + (p - s - r) * (N - q - r) if s < q else 0
 
 
 def negative_to_null_ratio(N: int, p: int, p_star: int) -> float:
@@ -207,6 +276,20 @@ _ENTRIES: dict[str, Callable] = dict(
 )
 
 
+def _inside(p, s, r, a, b):
+    """Spectrum on the range of V: a pair i < j gives 0 and d_i² + d_j², the diagonal the rest."""
+    k, unit = s + r, 8 / p**2
+    pairs = [(0.0, k * (k - 1) // 2), (unit * (a + b), s * r)]
+    pairs += [(2 * unit * a, s * (s - 1) // 2), (2 * unit * b, r * (r - 1) // 2)]
+    # 2 D² + d dᵀ: constant on each of the two groups, or summing to zero in one of them.
+    diagonal = [(2 * unit * a, max(s - 1, 0)), (2 * unit * b, max(r - 1, 0))]
+    cross = np.sqrt(a * b * s * r)
+    both = np.linalg.eigvalsh([[(2 + s) * a, cross], [cross, (2 + r) * b]])
+    # Of an empty group the 2 × 2 matrix holds a zero that is no direction.
+    kept = both[2 - (s > 0) - (r > 0) :]
+    return pairs + diagonal + [(unit * float(value), 1) for value in kept]
+
+
 def _merge(entries):
     merged: list[tuple[float, int]] = []
     for value, count in sorted((value, count) for value, count in entries if count):
@@ -225,6 +308,13 @@ def _check_ranks(p, p_star, s, r):
     most = p - s if s < p_star else 0
     if not 0 <= r <= most:
         raise ValueError(f"r: got {r}; allowed is 0 to {most} for p = {p}, s = {s}")
+
+
+def _check_dimension(point, N):
+    least = point.p_star + point.r
+    if checks.positive_int("N", N) < least:
+        raise ValueError(f"N: got {N}; allowed is at least p_star + r = {least}")
+    return least
 
 
 def _check_sizes(N, p, p_star):

@@ -72,12 +72,13 @@ class CommitteeTheory(AbstractTheory):
             spectrum, student.init, teacher.init, student.units, teacher.units, key
         )
 
-    def check(self, state: Overlaps) -> Overlaps:
+    def check(self, state: Any) -> Overlaps:
         _, student, teacher, _, spectrum = self._parts
         return checked(state, spectrum.levels, student.units, teacher.units)
 
     def project(self, weights: Weights, teacher: Weights) -> Overlaps:
-        rows = np.concatenate([weights, teacher]).astype(np.float64)
+        xp = np if isinstance(weights, np.ndarray) else jnp
+        rows = xp.concatenate([weights, teacher]).astype(np.float64)
         return from_gram(realisation.project(self._parts.spectrum, rows), len(weights))
 
     def realise(self, state: Overlaps, key: int) -> tuple[Weights, Weights]:

@@ -1,0 +1,62 @@
+"""The drift by brute force: many single steps from one start, averaged."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from learndyn.networks.base import Weights
+from learndyn.numerics.checks import positive_int
+from learndyn.numerics.precision import to_numpy
+from learndyn.numerics.random import Source, run_words
+from learndyn.numerics.types import Array
+from learndyn.start import Start
+from learndyn.system import System
+from learndyn.theory import theory_of
+
+BATCH = 256  # steps held in memory at once
+
+
+class MeasuredDrift(NamedTuple):
+    """Mean change of the state in one step, per unit of time, and its standard error."""
+
+    mean: Any
+    error: Any
+
+
+def measure_drift(system: System, start: Start, *, trials: int, key: int = 0) -> MeasuredDrift:
+    """Averages the change of the state over independent single steps of the real network.
+
+    It estimates the exact one-step mean at size N, of which `drift` is the limit.
+
+    Args:
+        system: what learns; a theory must cover it, since its state is what is measured.
+        start: where every step begins.
+        trials: number of steps.
+        key: seed.
+
+    Returns:
+        Mean and standard error, each as a state.
+    """
+    trials = positive_int("trials", trials)
+    theory, per_time = theory_of(system), system.network.steps_per_time(system.dim)
+    first = theory.project(start.weights, start.teacher)
+
+    @eqx.filter_jit
+    def changes(weights: Weights, teacher: Weights, words: Array) -> Any:
+        step = system.rule.stepper(system.problem, system.network, teacher)
+
+        def change(index: Array) -> Any:
+            state = theory.project(step(weights, Source(words, index)), teacher)
+            return jax.tree.map(lambda new, old: (new - old) * per_time, state, first)
+
+        return jax.lax.map(change, jnp.arange(trials), batch_size=BATCH)
+
+    with jax.enable_x64(True):
+        weights, teacher = jnp.asarray(start.weights), jnp.asarray(start.teacher)
+        drawn = to_numpy(changes(weights, teacher, run_words(key, 0)))
+    mean = jax.tree.map(lambda x: x.mean(axis=0), drawn)
+    error = jax.tree.map(lambda x: x.std(axis=0, ddof=1) / np.sqrt(trials), drawn)
+    return MeasuredDrift(mean, error)

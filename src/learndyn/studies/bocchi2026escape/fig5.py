@@ -1,0 +1,97 @@
+"""Fig. 5: degrees of freedom of the student against its width, counted as ranks.
+
+What the student can express is WᵀW. The dimension of the set of these matrices is the rank of
+the Jacobian of W -> WᵀW at a random W. The quick preset has smaller N than the other one; the
+paper does not name its N.
+"""
+
+import dataclasses
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from learndyn.plotting import panels
+from learndyn.studies.claims import Claim
+from learndyn.studies.registry import Report
+from learndyn.theory.committee import solutions
+
+TITLE = "Degrees of freedom of the student against its width, predicted and counted"
+
+
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """Input dimensions; the widths go to `factor` times each."""
+
+    sizes: tuple[int, ...] = (5, 10, 15)
+    factor: float = 1.5
+    key: int = 0
+
+
+PRESETS = {"quick": Params(), "paper": Params(sizes=(10, 20, 30))}
+
+
+def compute(params: Params, report: Report) -> xr.Dataset:
+    """Predicted dimensions and counted ranks at random weights."""
+    rng = np.random.default_rng(params.key)
+    widths = np.arange(1, int(params.factor * max(params.sizes)) + 1)
+    predicted = np.full((len(params.sizes), len(widths)), np.nan)
+    counted = predicted.copy()
+    for i, N in enumerate(params.sizes):
+        for j, p in enumerate(widths[: int(params.factor * N)]):
+            predicted[i, j] = solutions.degrees_of_freedom(N, int(p))
+            weights = rng.standard_normal((p, N))
+            counted[i, j] = np.linalg.matrix_rank(solutions.gram_jacobian(weights))
+        report((i + 1) / len(params.sizes))
+    coords = {"N": list(params.sizes), "p": widths}
+    table = {"predicted": (("N", "p"), predicted), "counted": (("N", "p"), counted)}
+    return xr.Dataset(table, coords)
+
+
+def draw(data: xr.Dataset) -> Figure:
+    """Lines that rise to p = N and stay there, with the counts on them."""
+    figure, (axis,) = panels(1, size=(5.6, 4.0))
+    for i, N in enumerate(data["N"].values):
+        row = data.sel(N=N)
+        axis.plot(data["p"], row["predicted"], color=f"C{i}", label=f"N = {N}")
+        axis.plot(data["p"], row["counted"], "o", markersize=3.5, color=f"C{i}")
+        axis.axvline(N, color=f"C{i}", linestyle=":", linewidth=1)
+    axis.plot([], [], color="0.3", label="predicted")
+    axis.plot([], [], "o", color="0.3", markersize=3.5, label="rank of the Jacobian")
+    axis.plot([], [], ":", color="0.3", linewidth=1, label="p = N")
+    axis.set(xlabel="student units p", ylabel=r"degrees of freedom of $W^\top W$")
+    axis.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def check(data: xr.Dataset) -> list[Claim]:
+    """Every count is the predicted number, on both sides of p = N."""
+    wrong = (data["counted"] != data["predicted"]) & data["counted"].notnull()
+    narrow = data["p"] <= data["N"]
+    sides = [("N p − p(p−1)/2 for p ≤ N", narrow), ("N(N+1)/2 for p > N", ~narrow)]
+    claims = [
+        Claim(
+            statement=f"degrees of freedom are {formula}: widths where the count differs",
+            source="Fig. 5, Sec. 7.5.1",
+            relation="=",
+            expected=0.0,
+            measured=float((wrong & side).sum()),
+            tolerance=0.0,
+            tolerance_from="integers",
+        )
+        for formula, side in sides
+    ]
+    last = data.isel(N=-1).dropna("p")
+    beyond = last["counted"].sel(p=last["p"] > int(last["N"]))
+    claims.append(
+        Claim(
+            statement=f"units beyond p = N = {int(last['N'])} add no expressivity: growth there",
+            source="Sec. 7.5.1",
+            relation="=",
+            expected=0.0,
+            measured=float(beyond.max() - last["counted"].sel(p=int(last["N"]))),
+            tolerance=0.0,
+            tolerance_from="integers",
+        )
+    )
+    return claims

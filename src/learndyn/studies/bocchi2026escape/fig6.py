@@ -1,0 +1,100 @@
+"""Fig. 6: dimension of the manifold of zero-error solutions against the student's width.
+
+Counted twice. All solutions are rotations of one: the rank of the directions in which rotations
+move a solution. And a solution is W = S A with SᵀS = I, A fixed of full row rank: the free
+entries of S less the rank of the constraint. Both presets have the same sizes but for the largest
+width; the paper does not name its N.
+"""
+
+import dataclasses
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from learndyn.numerics import stiefel
+from learndyn.plotting import panels
+from learndyn.studies.claims import Claim
+from learndyn.studies.registry import Report
+from learndyn.theory.committee import solutions
+
+TITLE = "Dimension of the solution manifold against the student's width, predicted and counted"
+
+
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """Teachers and input dimension; teachers wider than N are of rank N."""
+
+    teachers: tuple[int, ...] = (1, 2, 3, 5, 8)
+    N: int = 6
+    widest: int = 12
+    key: int = 0
+
+
+PRESETS = {"quick": Params(), "paper": Params(widest=30)}
+
+
+def compute(params: Params, report: Report) -> xr.Dataset:
+    """Predicted dimensions, and the two counts at a random solution of each size."""
+    rng = np.random.default_rng(params.key)
+    widths = np.arange(1, params.widest + 1)
+    found = np.full((3, len(params.teachers), len(widths)), np.nan)
+    for i, p_star in enumerate(params.teachers):
+        rank = min(p_star, params.N)
+        for j, p in enumerate(widths[rank - 1 :], start=rank - 1):
+            S = stiefel.random_point(p, rank, rng)
+            W = S @ rng.standard_normal((rank, params.N))
+            rotations = solutions.rotation_directions(W)
+            found[:, i, j] = (
+                solutions.manifold_dimension(int(p), p_star, params.N),
+                np.linalg.matrix_rank(rotations) if len(rotations) else 0,
+                S.size - np.linalg.matrix_rank(solutions.gram_jacobian(S)),
+            )
+        report((i + 1) / len(params.teachers))
+    names = ("predicted", "rotations", "constraints")
+    table = {name: (("p_star", "p"), row) for name, row in zip(names, found, strict=True)}
+    return xr.Dataset(table, {"p_star": list(params.teachers), "p": widths}, {"N": params.N})
+
+
+def draw(data: xr.Dataset) -> Figure:
+    """A line for each teacher with both counts on it."""
+    figure, (axis,) = panels(1, size=(5.6, 4.0))
+    for i, p_star in enumerate(data["p_star"].values):
+        row, note = data.sel(p_star=p_star), " > N" if p_star > data.attrs["N"] else ""
+        axis.plot(data["p"], row["predicted"], color=f"C{i}", label=f"p* = {p_star}{note}")
+        axis.plot(data["p"], row["rotations"], "o", markersize=3.5, color=f"C{i}")
+        axis.plot(data["p"], row["constraints"], "s", color=f"C{i}", markersize=7, fillstyle="none")
+    axis.plot([], [], color="0.3", label="predicted")
+    axis.plot([], [], "o", color="0.3", markersize=3.5, label="rank of the rotations")
+    label = "free entries − constraints"
+    axis.plot([], [], "s", color="0.3", markersize=7, fillstyle="none", label=label)
+    axis.set(xlabel="student units p", ylabel=f"dimension of the manifold (N = {data.attrs['N']})")
+    axis.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def check(data: xr.Dataset) -> list[Claim]:
+    """Both counts are the predicted number, and p − 1 for one teacher."""
+    exists = data["predicted"].notnull()
+    differ = lambda name: float(((data[name] != data["predicted"]) & exists).sum())
+    wide = " incl. p* > N" * bool((data["p_star"] > data.attrs["N"]).any())
+    formula = f"p(p−1)/2 − (p−k)(p−k−1)/2 with k = min(p*, N){wide}"
+    rows = [
+        (f"the manifold has the dimension {formula}, by rotations", differ("rotations")),
+        ("the same by the constraints SᵀS = I", differ("constraints")),
+    ]
+    if 1 in data["p_star"]:
+        single = data["rotations"].sel(p_star=1)
+        rows.append(("phase retrieval, p* = 1: p − 1", float((single != data["p"] - 1).sum())))
+    return [
+        Claim(
+            statement=f"{statement}: widths where the count differs",
+            source="Fig. 6, Sec. 7.5.2",
+            relation="=",
+            expected=0.0,
+            measured=wrong,
+            tolerance=0.0,
+            tolerance_from="integers",
+        )
+        for statement, wrong in rows
+    ]

@@ -1,0 +1,132 @@
+"""How finite size shows: N^(-1/2) from a fixed start, a jitter of the escape that stays.
+
+From a start that does not depend on N a run leaves the ODE by an amount of order N^(-1/2).
+Random starts have ρ₀ ~ N^(-1/2): the sampling noise gathered on the plateau is then of the
+order of ρ₀ itself, and the spread of the escape time does not shrink with N at all.
+The quick preset uses smaller sizes and fewer runs.
+"""
+
+import dataclasses
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+import learndyn as ld
+from learndyn.plotting import panels
+from learndyn.studies.bocchi2026escape._model import quadratic_system
+from learndyn.studies.claims import Claim
+from learndyn.studies.registry import Report
+
+TITLE = "Finite size: deviations shrink as N^-1/2, the jitter of the escape time does not"
+ERRORS = 3.0  # standard errors that a slope may miss its prediction by
+
+
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """Sizes, runs and times."""
+
+    p: int = 3
+    p_star: int = 2
+    eta: float = 0.1
+    sizes: tuple[int, ...] = (64, 128, 256, 512)
+    runs: int = 32
+    alpha: float = 80.0
+    points: int = 81
+    fixed_alpha: float = 10.0
+    overlap: float = 0.2
+    key: int = 2
+
+
+PRESETS = {"quick": Params(), "paper": Params(sizes=(250, 500, 1000, 2000, 4000), runs=64)}
+
+
+def compute(params: Params, report: Report) -> xr.Dataset:
+    """Two kinds of starts at every size; the directions of ρ₀ are shared by all sizes."""
+    direction = np.random.default_rng(params.key).standard_normal((params.p, params.p_star))
+    scales = {"fixed": lambda N: params.overlap, "shrinking": lambda N: N**-0.5}
+    total = sum(params.sizes)
+    done, columns = 0.0, {"deviation": [], "jitter": [], "predicted": [], "escape": []}
+    for N in params.sizes:
+        part = N / total / 2
+        fixed = _runs(params, N, scales["fixed"](N) * direction, params.fixed_alpha, 2,
+                      lambda f, d=done, w=part: report(d + w * f))  # fmt: skip
+        done += part
+        shrinking = _runs(params, N, scales["shrinking"](N) * direction, params.alpha,
+                          params.points, lambda f, d=done, w=part: report(d + w * f))  # fmt: skip
+        done += part
+        columns["deviation"].append(_deviation(*fixed))
+        escape = ld.analysis.escape_time(shrinking[1])
+        columns["escape"].append(escape.values)
+        columns["jitter"].append(float(escape.std(ddof=1)))
+        columns["predicted"].append(float(ld.analysis.escape_time(shrinking[0])))
+    dims = {"deviation": ("size", "run"), "escape": ("size", "run")}
+    return xr.Dataset(
+        {name: (dims.get(name, ("size",)), np.array(v)) for name, v in columns.items()},
+        {"size": list(params.sizes)},
+    )
+
+
+def draw(data: xr.Dataset) -> Figure:
+    """Deviation and jitter against N, with their predicted slopes."""
+    figure, axes = panels(3, columns=3)
+    N = data["size"].values
+    rms = np.sqrt((data["deviation"] ** 2).mean("run"))
+    axes[0].loglog(N, rms, "o", color="C0", label="runs, fixed start")
+    axes[0].loglog(N, rms[0].values * (N / N[0]) ** -0.5, "-", color="0.5", label="$N^{-1/2}$")
+    axes[0].set_ylabel(r"rms deviation of $\rho$ from the ODE")
+    axes[1].loglog(N, data["jitter"], "s", color="C1", label=r"runs, $\rho_0\sim N^{-1/2}$")
+    mean = float(np.exp(np.log(data["jitter"]).mean()))
+    axes[1].axhline(mean, color="0.5", label="$N^0$")
+    axes[1].set_ylim(mean / 5, mean * 5)
+    axes[1].set_ylabel(r"spread of the half-loss time $\alpha$")
+    axes[2].semilogx(N, data["escape"], ".", color="C1", alpha=0.5)
+    axes[2].semilogx(N, data["predicted"], "k_", markersize=14, label="ODE")
+    axes[2].set_ylabel(r"half-loss time $\alpha$ of each run")
+    for axis in axes:
+        axis.set_xlabel("N")
+        axis.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def check(data: xr.Dataset) -> list[Claim]:
+    """Two slopes against N, with errors from the number of runs."""
+    rms = np.sqrt((data["deviation"] ** 2).mean("run"))
+    return [
+        _slope("deviation of a run from the ODE, fixed start, ∝ N^x: x", -0.5, rms, data),
+        _slope("spread of the half-loss time, ρ₀ ~ N^(-1/2), ∝ N^x: x", 0.0, data["jitter"], data),
+    ]
+
+
+def _slope(statement: str, expected: float, values: xr.DataArray, data: xr.Dataset) -> Claim:
+    log_size = np.log(data["size"].values)
+    # The logarithm of a spread over R runs has the standard error 1/√(2(R − 1)).
+    each = 1 / np.sqrt(2 * (data.sizes["run"] - 1))
+    error = each / np.sqrt(np.sum((log_size - log_size.mean()) ** 2))
+    return Claim(
+        statement=statement,
+        source="Fig. 1, Sec. 4",
+        relation="=",
+        expected=expected,
+        measured=ld.analysis.fit_power_law(data["size"], values).slope,
+        tolerance=ERRORS * error,
+        tolerance_from=f"{ERRORS:g} standard errors of a slope, {data.sizes['run']} runs a size",
+        kind="finding",
+    )
+
+
+def _runs(params: Params, N: int, rho: np.ndarray, alpha: float, points: int, report: Report):
+    system = quadratic_system(params.p, params.p_star, params.eta, N)
+    state = ld.Overlaps(np.eye(params.p), rho, np.eye(params.p_star))
+    start, times = ld.start(system, state=state, key=params.key), np.linspace(0, alpha, points)
+    theory = ld.solve(system, times, start=start)
+    runs = ld.simulate(
+        system, times, start=start, runs=params.runs, key=params.key + N, progress=report
+    )
+    return theory, runs
+
+
+def _deviation(theory: xr.Dataset, runs: xr.Dataset) -> np.ndarray:
+    """Each run's distance from the ODE in ρ at the last time."""
+    gap = (runs["R"] - theory["R"]).isel(time=-1)
+    return np.sqrt((gap**2).mean(["student", "teacher"])).values

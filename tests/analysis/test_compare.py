@@ -1,0 +1,110 @@
+"""Verdicts on synthetic records whose answer is known."""
+
+import numpy as np
+import pytest
+
+import learndyn as ld
+from learndyn.analysis import mean_and_error
+from learndyn.records import Outcome, make_record
+
+TIMES = np.linspace(0, 1, 6)
+CURVE = np.exp(-TIMES)
+
+
+def record(values, outcomes=None, runs=True, dtype="float64", times=TIMES):
+    dims = ("run", "time") if runs else ("time",)
+    outcomes = outcomes or [Outcome("finished", np.nan)] * (len(values) if runs else 1)
+    return make_record(
+        {"error": (dims, np.asarray(values), {})},
+        times=times,
+        steps=np.rint(100 * times).astype(int),
+        time_unit="steps / N",
+        outcomes=outcomes,
+        runs=runs,
+        attributes={"size": 100, "dtype": dtype},
+    )
+
+
+def noisy(runs, spread, shift=0.0, seed=0):
+    rng = np.random.default_rng(seed)
+    return record(CURVE + shift + spread * rng.standard_normal((runs, len(TIMES))))
+
+
+THEORY = record(CURVE, runs=False)
+
+
+def test_a_true_theory_agrees():
+    found = ld.compare(THEORY, noisy(20, 0.1))
+    assert found.verdict == "agrees"
+    assert found.largest_z < found.allowed_z
+    assert "largest |z|" in found.reason and found.runs == 20
+
+
+def test_false_alarms_are_as_rare_as_promised():
+    alarms = sum(ld.compare(THEORY, noisy(8, 0.1, seed=s)).verdict != "agrees" for s in range(300))
+    assert alarms <= 10  # 1 % of 300 expected; more than 10 has probability 3e-4
+
+
+def test_a_small_bias_is_told_from_a_large_one():
+    assert ld.compare(THEORY, noisy(400, 0.1, shift=0.05)).verdict == "agrees within finite size"
+    assert ld.compare(THEORY, noisy(400, 0.1, shift=0.3)).verdict == "deviates"
+
+
+def test_deviation_and_its_scales():
+    found = ld.compare(THEORY, record(np.stack([CURVE + 0.1, CURVE + 0.3])))
+    np.testing.assert_allclose(found.error_deviation, 0.2)
+    np.testing.assert_allclose(found.error_z, 2.0)  # standard error of (0.1, 0.3) is 0.1
+    np.testing.assert_allclose(found.error_scaled, 0.2 * 10 / 1.0)
+
+
+def test_one_run_decides_nothing():
+    assert ld.compare(THEORY, noisy(1, 0.1)).verdict == "undecided"
+
+
+def test_a_predicted_spread_serves_one_run():
+    theory = THEORY.assign(error_std=("time", np.full(len(TIMES), 0.1)))
+    assert ld.compare(theory, noisy(1, 0.1)).verdict == "agrees"
+    assert ld.compare(theory, noisy(1, 0.1, shift=1.0)).verdict == "deviates"
+
+
+def test_rounding_is_not_a_deviation():
+    exact = record(np.repeat(CURVE[None].astype("float32"), 3, axis=0), dtype="float32")
+    assert ld.compare(THEORY, exact).verdict == "agrees"
+
+
+def test_divergence_counts():
+    gone = [Outcome("diverged", 0.5)] * 2
+    lost = record(np.full((2, len(TIMES)), np.nan), gone)
+    assert ld.compare(THEORY, lost).verdict == "deviates"
+    both = record(CURVE, [Outcome("diverged", 0.4)], runs=False)
+    assert ld.compare(both, lost).verdict == "agrees"
+    mixed = [Outcome("finished", np.nan), Outcome("finished", np.nan), gone[0]]
+    one = record(np.stack([CURVE, CURVE + 0.01, CURVE * np.nan]), mixed)
+    found = ld.compare(THEORY, one)
+    assert found.runs == 2 and "1 of 3 runs diverged" in found.reason
+
+
+def test_times_are_matched():
+    later = record(np.stack([CURVE[::2]] * 2), times=TIMES[::2])
+    assert ld.compare(THEORY, later).sizes["time"] == 3
+    with pytest.raises(ValueError, match="shares no time"):
+        ld.compare(THEORY, record(np.stack([CURVE] * 2), times=TIMES + 0.05))
+    with pytest.raises(ValueError, match="no variable"):
+        ld.compare(THEORY, later.rename(error="loss"))
+
+
+def test_mean_and_error():
+    mean, error = mean_and_error(record(np.stack([CURVE, CURVE + 2]))["error"])
+    np.testing.assert_allclose(mean, CURVE + 1)
+    np.testing.assert_allclose(error, 1.0)
+
+
+@pytest.mark.statistical
+def test_theory_agrees_with_networks_and_a_wrong_theory_does_not():
+    data = ld.TeacherStudent(ld.Isotropic(400), ld.Committee(2, "erf"), label_noise=0.2)
+    system = ld.System(data, ld.Committee(2, "erf"), ld.SGD(1.5))
+    begin, times = ld.start(system, key=1), [0, 1, 2, 4, 8]
+    runs = ld.simulate(system, times, start=begin, runs=24, key=2)
+    assert ld.compare(ld.solve(system, times, start=begin), runs).verdict.startswith("agrees")
+    flow = ld.solve(system, times, start=begin, order="flow")  # without the η² term
+    assert ld.compare(flow, runs).verdict == "deviates"

@@ -1,0 +1,47 @@
+"""Figures show what the record holds."""
+
+import numpy as np
+import pytest
+
+import learndyn as ld
+
+
+@pytest.fixture(scope="module")
+def pair():
+    data = ld.TeacherStudent(ld.Isotropic(40), ld.Committee(2, "quadratic"))
+    system = ld.System(data, ld.Committee(3, "quadratic", scale=0.3), ld.SGD(0.05))
+    begin = ld.start(system)
+    times = np.linspace(0, 5, 11)
+    return (
+        ld.solve(system, times, start=begin),
+        ld.simulate(system, times, start=begin, runs=3),
+    )
+
+
+def test_each_entry_is_drawn_once(pair):
+    figure = ld.plot(pair[0])
+    Q, R, error = figure.axes
+    assert [len([x for x in a.lines if len(x.get_xdata())]) for a in (Q, R, error)] == [6, 6, 1]
+    assert Q.get_xlabel() == "time [steps / N]"
+    assert error.get_ylabel() == "generalisation error"
+    np.testing.assert_array_equal(error.lines[0].get_ydata(), pair[0].error)
+
+
+def test_simulation_is_drawn_over_theory(pair):
+    figure = ld.plot(*pair, variables=["error"])
+    (axis,) = figure.axes
+    theory, runs = (x for x in axis.lines if len(x.get_xdata()))
+    assert theory.get_linestyle() == "-" and runs.get_marker() == "o"
+    np.testing.assert_allclose(runs.get_ydata(), pair[1].error.mean("run"))
+    labels = [text.get_text() for text in axis.get_legend().get_texts()]
+    assert labels == ["theory (full)", "simulation, 3 runs"]
+
+
+def test_log_axes_where_asked(pair):
+    assert ld.plot(pair[0], variables=["error"], log="y").axes[0].get_yscale() == "log"
+    assert ld.plot(pair[0], variables=["error"], log="").axes[0].get_yscale() == "linear"
+
+
+def test_unknown_variables_are_refused(pair):
+    with pytest.raises(ValueError, match="variables: got 'loss'; allowed are"):
+        ld.plot(pair[0], variables=["loss"])

@@ -1,0 +1,77 @@
+"""The engine: one compilation a shape, divergence as a result, times as asked."""
+
+import numpy as np
+
+import learndyn as ld
+from learndyn.solving.integrate import integrate
+
+
+def quadratic(eta, N=500, p=3, p_star=2):
+    teacher = ld.Committee(p_star, "quadratic", scale=1 / p_star, init=ld.Orthonormal(1.0))
+    data = ld.TeacherStudent(ld.Isotropic(N), teacher, loss_scale=1.0)
+    return ld.System(data, ld.Committee(p, "quadratic", scale=1 / p), ld.SGD(eta))
+
+
+def test_record_is_labelled():
+    record = ld.solve(quadratic(0.1), [0, 1, 2.5])
+    assert record.time.attrs["unit"] == "steps / N"
+    np.testing.assert_array_equal(record.step, [0, 500, 1250])
+    assert record.Q.dims == ("time", "student", "student'")
+    assert record.R.dims == ("time", "student", "teacher")
+    assert record.error.attrs["long_name"] == "generalisation error"
+    assert record.attrs["size"] == 500 and record.attrs["order"] == "full"
+    assert ld.System.from_json(record.attrs["system"]).to_json() == quadratic(0.1).to_json()
+
+
+def test_start_holds_at_time_zero_whatever_the_first_time():
+    system, begin = quadratic(0.1), None
+    begin = ld.start(system, key=3)
+    late = ld.solve(system, [20.0], start=begin)
+    whole = ld.solve(system, [0.0, 10.0, 20.0], start=begin)
+    np.testing.assert_allclose(late.R[0], whole.R[2], rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(whole.R[0], begin.state.R[0], rtol=1e-14)
+    only = ld.solve(system, [0.0], start=begin)
+    np.testing.assert_allclose(only.Q[0], begin.state.Q[0], rtol=1e-14)
+
+
+def test_error_follows_the_tolerance():
+    system = quadratic(0.1)
+    begin, times = ld.start(system, key=1), [10.0, 40.0]
+    exact = ld.solve(system, times, start=begin, rtol=1e-13, atol=1e-15)
+    for rtol in (1e-5, 1e-8):
+        off = np.abs(ld.solve(system, times, start=begin, rtol=rtol, atol=rtol).Q - exact.Q)
+        assert float(off.max()) < 30 * rtol  # local errors add up over tens of steps
+
+
+def test_divergence_is_a_result():
+    record = ld.solve(quadratic(5.0), np.linspace(0, 50, 11))
+    assert str(record.outcome.values) == "diverged"
+    end = float(record.diverged_at)
+    assert 0 < end < 50
+    alive = record.time.values < end
+    assert np.all(np.isfinite(record.error.values[alive]))
+    assert np.all(np.isnan(record.error.values[~alive]))
+
+
+def test_flow_is_the_limit_of_small_learning_rates():
+    times = np.array([0.0, 1.0, 5.0])
+    begin = ld.start(quadratic(0.1), key=2)
+    gaps = []
+    for eta in (0.02, 0.01):
+        system = quadratic(eta)
+        full = ld.solve(system, times / eta, start=begin)
+        flow = ld.solve(system, times / eta, start=begin, order="flow")
+        gaps.append(float(np.abs(full.Q - flow.Q).max()))
+    assert 1.7 < gaps[0] / gaps[1] < 2.3  # the difference is of first order in η
+
+
+def test_compiles_once_for_all_learning_rates_spectra_and_starts():
+    def make(eta, values):
+        data = ld.TeacherStudent(ld.Spectrum(values, [30, 30]), ld.Committee(2, "erf"))
+        return ld.System(data, ld.Committee(2, "erf"), ld.SGD(eta))
+
+    size = lambda: integrate._cached._cache_size()
+    ld.solve(make(0.1, [1.5, 0.5]), [0, 1, 2])
+    before = size()
+    ld.solve(make(0.2, [1.2, 0.8]), [0, 3, 4], key=5, rtol=1e-7)
+    assert size() == before
