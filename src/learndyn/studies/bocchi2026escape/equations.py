@@ -76,7 +76,7 @@ def draw(data: xr.Dataset) -> Figure:
         axis.axline((0, 0), slope=1, color="0.6", linewidth=0.8, zorder=0)
         axis.set_xlabel(rf"mean of real steps, ${name}/d\alpha$")
         axis.set_ylabel(rf"equation, ${name}/d\alpha$")
-        axis.legend(frameon=False, fontsize=8)
+        axis.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     return figure
 
 
@@ -117,6 +117,7 @@ def _scatter(axis, predicted, data, name, color, marker, label) -> None:
         predicted.values.ravel(),
         xerr=error.ravel(),
         fmt=marker,
+        elinewidth=0.8,
         color=color,
         markersize=5,
         markerfacecolor="none",

@@ -79,12 +79,15 @@ def draw(data: xr.Dataset) -> Figure:
     mean = float(np.exp(np.log(data["jitter"]).mean()))
     axes[1].axhline(mean, color="0.5", label="$N^0$")
     axes[1].set_ylim(mean / 5, mean * 5)
+    axes[1].set_yticks([0.5, 1, 2, 5], ["0.5", "1", "2", "5"])
     axes[1].set_ylabel(r"spread of the half-loss time $\alpha$")
     axes[2].semilogx(N, data["escape"], ".", color="C1", alpha=0.5)
     axes[2].semilogx(N, data["predicted"], "k_", markersize=14, label="ODE")
     axes[2].set_ylabel(r"half-loss time $\alpha$ of each run")
     for axis in axes:
         axis.set_xlabel("N")
+        axis.set_xticks(N, [str(n) for n in N])
+        axis.minorticks_off()
         axis.legend(frameon=False, fontsize=8)
     return figure
 

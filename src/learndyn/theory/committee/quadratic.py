@@ -104,8 +104,11 @@ def plateau_norm_rate(p: int, p_star: int, kick: float) -> float:
 def trapping_learning_rate(p: int, p_star: int) -> float:
     """η₀ = p p* (p+2)/(2 (p*+2)(p+p*+4)), at which ω_ρ(η) = 0: above it nothing leaves the plateau.
 
-    Equal to `critical_learning_rate` for p = p*, and up to twice as large for p > p*.
+    Equal to `critical_learning_rate` for p = p*, and up to twice as large for p > p*. For p* = 2
+    it is `plateau_end`; for p* = 1 the plateau ends before, and the answer is NaN.
     """
+    if p_star < 2:
+        return float("nan")
     return p * p_star * (p + 2) / (2 * (p_star + 2) * (p + p_star + 4))
 
 

@@ -1,0 +1,19 @@
+"""The README's example runs as it stands."""
+
+import pathlib
+import re
+
+README = pathlib.Path(__file__).parents[1] / "README.md"
+
+
+def test_the_ten_lines_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out.strip().startswith("agrees")
+    assert (tmp_path / "learning.png").stat().st_size > 10_000
+
+
+def test_every_file_it_names_is_there():
+    for target in re.findall(r"\]\(([^)]+)\)", README.read_text()):
+        assert (README.parent / target).exists(), target
