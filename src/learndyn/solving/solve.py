@@ -23,6 +23,7 @@ def solve(
     start: Start | None = None,
     key: int = 0,
     order: str = "full",
+    fluctuations: bool = False,
     rtol: Number = 1e-8,
     atol: Number = 1e-10,
 ) -> xr.Dataset:
@@ -36,6 +37,8 @@ def solve(
         key: seed of that draw.
         order: "full", all terms in the learning rate; "flow", the limit of a small one on
             the same time axis.
+        fluctuations: whether to predict standard deviations at size N; no theory here states
+            a diffusion yet, so only False is allowed.
         rtol: relative tolerance of the integrator.
         atol: absolute tolerance of the integrator.
 
@@ -49,6 +52,7 @@ def solve(
     times = increasing_times(times)
     theory = theory_of(system)
     one_of("order", order, theory.orders)
+    one_of("fluctuations", fluctuations, (False,))
     start = begin(system, key=key) if start is None else start
     tolerances = positive("rtol", rtol), positive("atol", atol)
     watch = Stopwatch()
