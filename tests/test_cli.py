@@ -1,8 +1,10 @@
 """The command line as a person uses it."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -67,6 +69,9 @@ def test_run_writes_four_files(tmp_path):
         (["run", "bocchi2026escape/fig1", "--set", "q=1"], "--set q: no such parameter"),
         (["run", "bocchi2026escape/fig1", "--set", "N=many"], "--set N: got 'many'; allowed"),
         (["run", "bocchi2026escape/fig1", "--set", "N"], "--set: got 'N'; allowed is name=value"),
+        (["run", "bocchi2026escape/fig1", "--runs", "many"], "'many' is not a valid int"),
+        (["run"], "Missing argument 'STUDY'"),
+        (["draw"], "No such command 'draw'"),
         (["run", "bocchi2026escape/fig1", "--set", "N=-5"], "dim: got -5; allowed is a positive"),
     ],
 )
@@ -74,6 +79,19 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments, said, tmp_path):
     found = learndyn(*arguments, cwd=tmp_path)
     assert found.returncode == 2
     assert said in found.stderr and len(found.stderr.strip().splitlines()) == 1
+
+
+def test_interruption_leaves_nothing_half_written(tmp_path):
+    command = [sys.executable, "-u", "-c", "from learndyn.cli import main; main()"]
+    command += ["run", "bocchi2026escape/fig1", "--out", str(tmp_path), "--preset", "paper"]
+    work = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert "preset paper" in work.stdout.readline()  # hours of work begin here
+    time.sleep(8)
+    work.send_signal(signal.SIGINT)
+    _, said = work.communicate()
+    assert work.returncode == 130
+    assert "interrupted" in said and "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path):

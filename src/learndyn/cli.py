@@ -7,7 +7,7 @@ import pathlib
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -60,12 +60,12 @@ def run(
     settings = _settings(set_ or [], runs, key)
     params = registry.with_settings(found.PRESETS[preset], settings)
     folder = _writable(out or os.path.join("results", study))
-    print(f"{study}, preset {preset}: {params}")
-    with reporting(True, study) as report:
-        data = found.compute(params, report)
-        report(1.0)
-    data.attrs |= {"study": study, "preset": preset, "params": json.dumps(asdict(params))}
+    print(f"{study}, preset {preset}: {params}", flush=True)
     with _whole_files(folder) as write:
+        with reporting(True, study) as report:
+            data = found.compute(params, report)
+            report(1.0)
+        data.attrs |= {"study": study, "preset": preset, "params": json.dumps(asdict(params))}
         write("data.nc", lambda path: save(data, path))
         claims = found.check(data)
         write("claims.json", lambda path: path.write_text(to_json(claims), encoding="utf-8"))
@@ -79,13 +79,18 @@ def run(
 def main() -> None:
     """The entry point: bad input is one line and exit code 2."""
     try:
-        app(standalone_mode=True)
-    except ValueError as error:
-        print(f"learndyn: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("learndyn: interrupted; nothing of this study was written", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(app(standalone_mode=False) or 0)
+    except Exception as error:
+        # Typer keeps the classes of its usage errors private; all of them format a message.
+        said = getattr(error, "format_message", None)
+        if said is None and not isinstance(error, ValueError):
+            raise
+        _fail(said() if said else str(error))
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"learndyn: {message}", file=sys.stderr)
+    sys.exit(2)
 
 
 def _settings(pairs: list[str], runs: int | None, key: int | None) -> dict[str, str]:
@@ -126,8 +131,10 @@ def _whole_files(folder: pathlib.Path) -> Iterator[Callable[[str, Callable], Non
     try:
         yield write
     except KeyboardInterrupt:
-        print(f"learndyn: interrupted; missing in {folder}: {', '.join(missing)}", file=sys.stderr)
-        sys.exit(130)
+        said = f"learndyn: interrupted; missing in {folder}: {', '.join(missing)}"
+        print(said, file=sys.stderr, flush=True)
+        # At once: compiled work that was cut off need not survive the interpreter's own end.
+        os._exit(130)
 
 
 def _show(claims: list[Claim], folder: pathlib.Path) -> None:

@@ -75,13 +75,13 @@ def train(
                     if not visit(run, index, _pick(batch, run - group.start)):
                         del alive[run]
 
-    try:
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        try:
             for _ in pool.map(follow, groups):
                 pass
-    except BaseException:
-        stop.set()
-        raise
+        except BaseException:
+            stop.set()  # before the pool waits for its threads
+            raise
 
 
 @eqx.filter_jit

@@ -1,0 +1,1 @@
+"""Deep linear networks under curvature-corrected rules: singular modes and the learned map."""
