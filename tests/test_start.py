@@ -60,7 +60,7 @@ def test_law_of_the_state_is_that_of_sampled_weights(counts, init):
     theory, draws = ld.theory_of(it), 3000
     rng = np.random.default_rng(0)
     flat = lambda s: np.concatenate([s.Q.ravel(), s.R.ravel(), s.T.ravel()])
-    drawn = np.stack([flat(theory.draw(key)) for key in range(draws)])
+    drawn = np.stack([flat(theory.draw(key)[0]) for key in range(draws)])
     sampled = np.stack(
         [
             flat(theory.project(init.sample(rng, 3, it.dim), rng.standard_normal((2, it.dim))))

@@ -2,11 +2,17 @@
 
 from learndyn import analysis as analysis
 from learndyn.analysis import compare as compare
+from learndyn.networks import Aligned as Aligned
 from learndyn.networks import Committee as Committee
+from learndyn.networks import DeepLinear as DeepLinear
+from learndyn.networks import LinearTeacher as LinearTeacher
 from learndyn.networks import Normal as Normal
 from learndyn.networks import Orthonormal as Orthonormal
+from learndyn.networks import SmallRandom as SmallRandom
 from learndyn.networks import Typical as Typical
+from learndyn.networks import Xavier as Xavier
 from learndyn.plotting import plot as plot
+from learndyn.problems import Dataset as Dataset
 from learndyn.problems import Gaussian as Gaussian
 from learndyn.problems import Isotropic as Isotropic
 from learndyn.problems import PowerLaw as PowerLaw
@@ -16,12 +22,14 @@ from learndyn.records import load as load
 from learndyn.records import save as save
 from learndyn.rules import SGD as SGD
 from learndyn.rules import GradientDescent as GradientDescent
+from learndyn.rules import NaturalGradient as NaturalGradient
 from learndyn.simulation import simulate as simulate
 from learndyn.simulation import update as update
 from learndyn.solving import solve as solve
 from learndyn.start import Start as Start
 from learndyn.start import start as start
 from learndyn.system import System as System
+from learndyn.theory import Modes as Modes
 from learndyn.theory import NoTheory as NoTheory
 from learndyn.theory import Overlaps as Overlaps
 from learndyn.theory import theory_of as theory_of

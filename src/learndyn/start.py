@@ -1,14 +1,11 @@
 """`start`: what both roads begin from."""
 
-from collections.abc import Callable
 from functools import cached_property
-
-import numpy as np
 
 from learndyn.networks.base import Weights
 from learndyn.system import System
 from learndyn.theory import find_theory
-from learndyn.theory.base import State
+from learndyn.theory.base import Realise, State, sample
 
 
 class Start:
@@ -21,13 +18,13 @@ class Start:
         realise: gives (weights, teacher) in float64.
     """
 
-    def __init__(self, state: State, realise: Callable[[], tuple[Weights, Weights]]):
+    def __init__(self, state: State, realise: Realise):
         self.state = state
-        self._realise = realise
+        self.realise = realise
 
     @cached_property
     def _realised(self) -> tuple[Weights, Weights]:
-        return self._realise()
+        return self.realise()
 
     @property
     def weights(self) -> Weights:
@@ -67,16 +64,11 @@ def start(system: System, *, key: int = 0, state: State = None) -> Start:
         ((1, 3, 2), (3, 50))
     """
     theory = find_theory(system)
-    if theory is not None:
-        chosen = theory.draw(key) if state is None else theory.check(state)
-        return Start(chosen, lambda: theory.realise(chosen, key))
-    if state is not None:
-        raise ValueError("state: got one, but no theory covers the system; allowed is None")
-    return Start(None, lambda: _sampled(system, key))
-
-
-def _sampled(system: System, key: int) -> tuple[Weights, Weights]:
-    rng = np.random.default_rng(key)
-    teacher, student = system.problem.teacher, system.network
-    draw = lambda network: network.init.sample(rng, network.units, system.dim)
-    return draw(student), draw(teacher)
+    if theory is None:
+        if state is not None:
+            raise ValueError("state: got one, but no theory covers the system; allowed is None")
+        return Start(None, lambda: sample(system, key))
+    if state is None:
+        return Start(*theory.draw(key))
+    given = theory.check(state)
+    return Start(given, lambda: theory.realise(given, key))

@@ -10,7 +10,7 @@ import numpy as np
 from learndyn import networks, problems, rules
 from learndyn.networks import AbstractNetwork
 from learndyn.numerics.values import Value
-from learndyn.problems import TeacherStudent
+from learndyn.problems import AbstractProblem
 from learndyn.rules import AbstractRule
 
 _KINDS = {
@@ -31,25 +31,31 @@ class System(Value):
         rule: how its parameters change.
     """
 
-    problem: TeacherStudent
+    problem: AbstractProblem
     network: AbstractNetwork
     rule: AbstractRule
 
-    def __init__(self, problem: TeacherStudent, network: AbstractNetwork, rule: AbstractRule):
+    def __init__(self, problem: AbstractProblem, network: AbstractNetwork, rule: AbstractRule):
         for name, value, kind in [
-            ("problem", problem, TeacherStudent),
+            ("problem", problem, AbstractProblem),
             ("network", network, AbstractNetwork),
             ("rule", rule, AbstractRule),
         ]:
             if not isinstance(value, kind):
                 came = type(value).__name__
                 raise ValueError(f"{name}: got a {came}; allowed is a {kind.__name__}")
+        network.check_input(problem.dim)
+        if network.outputs != problem.outputs:
+            said = {True: "one scalar output", False: f"{network.outputs} outputs"}
+            came = said[network.outputs is None]
+            allowed = "one scalar" if problem.outputs is None else f"{problem.outputs}"
+            raise ValueError(f"network: got {came}; allowed here is {allowed}")
         self.problem, self.network, self.rule = problem, network, rule
 
     @property
     def dim(self) -> int:
         """The input dimension N."""
-        return self.problem.inputs.dim
+        return self.problem.dim
 
     def steps(self, times: np.ndarray) -> np.ndarray:
         """The update step nearest to each time: round(t · steps per time)."""

@@ -28,7 +28,7 @@ class Minimum(NamedTuple):
     y: float
 
 
-def fit_line(x, y, *, window: tuple[float, float] | None = None) -> Fit:
+def fit_line(x, y, *, window: tuple[Number, Number] | None = None) -> Fit:
     """Fits y = intercept + slope · x by least squares.
 
     Args:

@@ -2,7 +2,12 @@
 
 from learndyn.networks.base import AbstractNetwork as AbstractNetwork
 from learndyn.networks.committee import Committee as Committee
+from learndyn.networks.deep_linear import DeepLinear as DeepLinear
 from learndyn.networks.initialisation import AbstractInitialisation as AbstractInitialisation
 from learndyn.networks.initialisation import Normal as Normal
 from learndyn.networks.initialisation import Orthonormal as Orthonormal
 from learndyn.networks.initialisation import Typical as Typical
+from learndyn.networks.layers import Aligned as Aligned
+from learndyn.networks.layers import SmallRandom as SmallRandom
+from learndyn.networks.layers import Xavier as Xavier
+from learndyn.networks.linear_teacher import LinearTeacher as LinearTeacher

@@ -52,6 +52,16 @@ class Committee(AbstractNetwork):
         h = h / np.sqrt(weights.shape[-1]).astype(weights.dtype)
         return jnp.asarray(self.scale).astype(h.dtype) * jnp.sum(self.g(h), axis=-1)
 
+    @property
+    def outputs(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return None
+
+    def check_input(self, dim: int) -> None:
+        """Any dimension fits: weights are (units, dim)."""
+
+    def sample(self, rng: np.random.Generator, dim: int, target: Array | None = None) -> Weights:
+        return self.init.sample(rng, self.units, dim)
+
     def steps_per_time(self, dim: int) -> int:
         return dim
 

@@ -37,7 +37,7 @@ def sides(weights: tuple[Array, ...], root: Array | None = None) -> tuple[list[A
     Returns:
         [ℓ_1, …, ℓ_d] and [r_1, …, r_d]; ℓ_d = I and r_1 = I, or R.
     """
-    first, last = weights[0], weights[-1]
+    first, last = jnp.asarray(weights[0]), jnp.asarray(weights[-1])
     rights = [jnp.eye(first.shape[1], dtype=first.dtype) if root is None else root]
     for w in weights[:-1]:
         rights.append(w @ rights[-1])
@@ -93,6 +93,7 @@ def inverse_power(
         The product, of the shape of v; zero for K = 0 without damping.
     """
     _check_static(damping, form)
+    K = jnp.asarray(K)
     known, tiny = _known(power), _cutoff(cutoff, len(K), K.dtype)
     if known == 0:
         return v
@@ -186,28 +187,29 @@ def _block_drives(lefts, rights, G, *, power, damping, form, cutoff):
         kept |= damping > _cutoff(cutoff, values.size, values.dtype) * jnp.max(values)
         return U @ (_powers(values, kept, power, damping) * (U.T @ G @ V)) @ V.T
 
-    scale = _scale(power, damping, form) * len(lefts) ** -power
+    scale = _scale(power, damping, form) * float(len(lefts)) ** -power
     return list(scale * jax.vmap(drive)(*_grams(lefts, rights)))
 
 
 def _solve(K, v, damping, cutoff):
-    L = jnp.linalg.cholesky(K + damping * jnp.eye(len(K), dtype=K.dtype))
+    shifted = K + damping * jnp.eye(len(K), dtype=K.dtype)
+    L = jnp.linalg.cholesky(shifted)
     return jax.lax.cond(
-        _well_conditioned(L, cutoff),
+        _well_conditioned(L, 100 * cutoff * jnp.linalg.norm(shifted)),
         lambda: cho_solve((L, True), v),
         lambda: _spectral(K, v, 1, damping, cutoff),
     )
 
 
-def _well_conditioned(L, cutoff):
+def _well_conditioned(L, smallest):
     # Pivots bound λ_min from above only, but a generic vector sees tr(LLᵀ)⁻¹/n >= 1/(n λ_min) on
-    # average; the margin is for the rare vector that lies across the weakest direction.
-    n, trace, margin = len(L), jnp.sum(L**2), 100 * cutoff
+    # average; the factor 100 is for the rare one that lies across the weakest direction.
+    n = len(L)
     x = jnp.cos(jnp.arange(n, dtype=L.dtype) ** 2)
     y = solve_triangular(L, x, lower=True)
     probe = n * jnp.sum(y**2) / jnp.sum(x**2)
     # A failed factor is NaN, and every comparison with it False.
-    return (jnp.min(jnp.diag(L)) ** 2 > margin * trace) & (probe * margin * trace < 1)
+    return (jnp.min(jnp.diag(L)) ** 2 > smallest) & (probe * smallest < 1)
 
 
 def _spectral(K, v, power, damping, cutoff):
@@ -228,7 +230,7 @@ def _powers(values, kept, power, damping):
 
 
 def _scale(power, damping, form):
-    return (1 + damping) ** power if form == "paper" else 1
+    return (1.0 + damping) ** power if form == "paper" else 1
 
 
 def _cutoff(cutoff, n, dtype):

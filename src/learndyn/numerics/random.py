@@ -51,6 +51,11 @@ class Source(eqx.Module):
         uniform = _unit53(words[:size], words[size:]) if double else _unit23(words)
         return (math.sqrt(2) * jax.lax.erf_inv(2 * uniform - 1)).astype(dtype).reshape(shape)
 
+    def integers(self, shape: tuple[int, ...], bound: int, lane: int = 0) -> Array:
+        """Integers 0 … bound − 1, uniform up to a bias of bound / 2^32."""
+        words = self._words(math.prod(shape), lane).astype(jnp.uint64)
+        return ((words * jnp.uint64(bound)) >> 32).astype(jnp.int32).reshape(shape)
+
     def _words(self, size: int, lane: int) -> Word:
         index = jnp.arange((size + 3) // 4, dtype=jnp.uint32)
         step = self.step.astype(jnp.uint64)

@@ -1,5 +1,8 @@
 """Where examples come from and what they are called."""
 
+from learndyn.problems.base import AbstractProblem as AbstractProblem
+from learndyn.problems.base import MapStatistics as MapStatistics
+from learndyn.problems.dataset import Dataset as Dataset
 from learndyn.problems.inputs import Gaussian as Gaussian
 from learndyn.problems.spectra import Isotropic as Isotropic
 from learndyn.problems.spectra import PowerLaw as PowerLaw

@@ -1,24 +1,24 @@
 """A teacher network labels Gaussian inputs."""
 
-from collections.abc import Callable
+from typing import cast
 
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.networks import AbstractNetwork, Committee
+from learndyn.networks import AbstractNetwork, Committee, LinearTeacher
 from learndyn.networks.base import Weights
 from learndyn.numerics.checks import non_negative, positive
 from learndyn.numerics.gaussian import tabulate
 from learndyn.numerics.random import Source
 from learndyn.numerics.types import Array, Number
-from learndyn.numerics.values import Value
+from learndyn.problems.base import AbstractProblem, MapStatistics, Sampler
 from learndyn.problems.inputs import Gaussian
 from learndyn.problems.spectra import Spectrum
 
 NOISE_LANE = 1  # the lane of random numbers for label noise; inputs are lane 0
 
 
-class TeacherStudent(Value):
+class TeacherStudent(AbstractProblem):
     """Examples (x, y): x from `inputs`, y = teacher(x) + label_noise · standard normal.
 
     loss = loss_scale · |y − output|², summed over outputs, averaged over examples.
@@ -32,43 +32,56 @@ class TeacherStudent(Value):
     """
 
     inputs: Gaussian
-    teacher: Committee
+    teacher: AbstractNetwork
     label_noise: np.ndarray
     loss_scale: np.ndarray
 
     def __init__(
         self,
         inputs: Gaussian | Spectrum,
-        teacher: Committee,
+        teacher: AbstractNetwork,
         *,
         label_noise: Number = 0.0,
         loss_scale: Number = 0.5,
     ):
         self.inputs = Gaussian(inputs) if isinstance(inputs, Spectrum) else inputs
         self.teacher = teacher
+        teacher.check_input(self.inputs.dim)
         self.label_noise = non_negative("label_noise", label_noise)
         self.loss_scale = positive("loss_scale", loss_scale)
 
+    @property
+    def dim(self) -> int:
+        return self.inputs.dim
+
+    @property
+    def outputs(self) -> int | None:
+        return self.teacher.outputs
+
+    def draw_teacher(self, rng: np.random.Generator) -> Weights:
+        return self.teacher.sample(rng, self.dim)
+
     def noiseless(self) -> "TeacherStudent":
-        """The same problem without label noise."""
         return TeacherStudent(self.inputs, self.teacher, loss_scale=self.loss_scale)
 
-    def sampler(self, teacher: Weights) -> Callable[[Source, tuple[int, ...]], tuple[Array, Array]]:
-        """Draws fresh labelled examples of a given shape, for given teacher weights."""
-        dtype = teacher.dtype
+    def sampler(self, teacher: Weights, dtype) -> Sampler:
         inputs = self.inputs.sampler(teacher.shape[-1], dtype)
         noise = jnp.asarray(self.label_noise).astype(dtype)
+        axis = () if self.outputs is None else (self.outputs,)
 
         def sample(source: Source, shape: tuple[int, ...]) -> tuple[Array, Array]:
             x = inputs(source, shape)
-            return x, self.teacher(teacher, x) + noise * source.normal(shape, dtype, NOISE_LANE)
+            error = source.normal((*shape, *axis), dtype, NOISE_LANE)
+            return x, self.teacher(teacher, x) + noise * error
 
         return sample
 
-    def loss(self, network: AbstractNetwork, weights: Weights, x: Array, y: Array) -> Array:
-        """The mean loss over given examples."""
-        scale = jnp.asarray(self.loss_scale).astype(x.dtype)
-        return scale * jnp.mean((y - network(weights, x)) ** 2)
+    def map_statistics(self, teacher: Weights) -> MapStatistics | None:
+        if not isinstance(self.teacher, LinearTeacher):
+            return None
+        dim = teacher.shape[-1]
+        deviation = jnp.sqrt(self.inputs.variances(dim)) * jnp.ones(dim)
+        return MapStatistics(teacher, jnp.diag(deviation))
 
     def population_loss(self, network: Committee, covariance: Array) -> Array:
         """⟨loss⟩ without label noise, from the covariance of the pre-activations.
@@ -87,9 +100,10 @@ class TeacherStudent(Value):
         return self.loss_scale * (c @ tabulate(network.g.I2, covariance, every, every) @ c)
 
     def output_weights(self, network: Committee) -> Array:
-        """C with target − output = Σ_k c_k g(z_k), z = (student, teacher) pre-activations."""
+        """The c of target − output = Σ_k c_k g(z_k), z = (student, teacher) pre-activations."""
         student = jnp.full(network.units, -jnp.asarray(network.scale))
-        teacher = jnp.full(self.teacher.units, jnp.asarray(self.teacher.scale))
+        other = cast(Committee, self.teacher)
+        teacher = jnp.full(other.units, jnp.asarray(other.scale))
         return jnp.concatenate([student, teacher])
 
     def covariance(self, weights: Weights, teacher: Weights) -> Array:

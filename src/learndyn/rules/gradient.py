@@ -2,19 +2,19 @@
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from learndyn.networks import AbstractNetwork, Committee
+from learndyn.networks import AbstractNetwork
 from learndyn.networks.base import Weights
 from learndyn.numerics.checks import positive, positive_int
 from learndyn.numerics.types import Number
-from learndyn.problems import TeacherStudent
-from learndyn.rules.base import AbstractRule, Stepper
+from learndyn.problems import AbstractProblem
+from learndyn.rules.base import AbstractDeterministicRule, AbstractRule, Stepper, Velocity, moved
+from learndyn.rules.population import loss_of
 
 
 class SGD(AbstractRule):
-    """One-pass stochastic gradient descent: every step sees `batch` fresh examples.
+    """Stochastic gradient descent: every step sees `batch` fresh or drawn examples.
 
     Args:
         learning_rate: η of w ← w − η ∇loss, the loss averaged over the batch.
@@ -29,19 +29,17 @@ class SGD(AbstractRule):
         self.batch = positive_int("batch", batch)
 
     def stepper(
-        self, problem: TeacherStudent, network: AbstractNetwork, teacher: Weights
+        self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights, dtype
     ) -> Stepper:
-        sample = problem.sampler(teacher)
+        sample = problem.sampler(teacher, dtype)
         gradient = jax.grad(lambda w, x, y: problem.loss(network, w, x, y))
         # A batch axis of length one would turn products of vectors into slower ones of matrices.
         shape = () if self.batch == 1 else (self.batch,)
-        return lambda w, source: _descend(
-            w, gradient(w, *sample(source, shape)), self.learning_rate
-        )
+        return lambda w, source: moved(w, gradient(w, *sample(source, shape)), -self.learning_rate)
 
 
-class GradientDescent(AbstractRule):
-    """Gradient descent on the population loss, in closed form.
+class GradientDescent(AbstractDeterministicRule):
+    """Gradient descent on the population loss, or on all of a data set.
 
     Args:
         learning_rate: η of w ← w − η ∇⟨loss⟩.
@@ -52,22 +50,8 @@ class GradientDescent(AbstractRule):
     def __init__(self, learning_rate: Number):
         self.learning_rate = positive("learning_rate", learning_rate)
 
-    def stepper(
-        self, problem: TeacherStudent, network: AbstractNetwork, teacher: Weights
-    ) -> Stepper:
-        if not isinstance(network, Committee) or network.activation != problem.teacher.activation:
-            raise ValueError(
-                "rule: got GradientDescent without a population loss in closed form; "
-                "allowed are committees that share the teacher's activation, or SGD"
-            )
-        loss = lambda w: problem.population_loss(network, problem.covariance(w, teacher))
-        return lambda w, _: _descend(w, jax.grad(loss)(w), self.learning_rate)
-
-
-def _descend(weights: Weights, gradient: Weights, learning_rate) -> Weights:
-    # The weights keep their own precision, whatever the learning rate's.
-    return jax.tree.map(
-        lambda w, g: w - jnp.asarray(learning_rate).astype(w.dtype) * g.astype(w.dtype),
-        weights,
-        gradient,
-    )
+    def velocity(
+        self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights
+    ) -> Velocity:
+        gradient = jax.grad(loss_of(self, problem, network, teacher))
+        return lambda w: jax.tree.map(lambda g: -g, gradient(w))

@@ -88,7 +88,8 @@ def train(
 def _advance(
     system: System, weights: Weights, teacher: Weights, words: Array, first: Array, count: Array
 ) -> Weights:
-    step = system.rule.stepper(system.problem, system.network, teacher)
+    dtype = jax.tree.leaves(weights)[0].dtype
+    step = system.rule.stepper(system.problem, system.network, teacher, dtype)
 
     def one(weights: Weights, words: Array) -> Weights:
         body = lambda i, w: step(w, Source(words, i))

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks.base import Weights
-from learndyn.numerics.precision import to_numpy
 from learndyn.numerics.random import Source, run_words
 from learndyn.system import System
 from learndyn.theory import AbstractTheory, Variable, find_theory
@@ -89,28 +88,22 @@ def measurement_of(
 
 
 def _by_theory(theory: AbstractTheory, weights: Weights, teacher: Weights) -> Read:
-    bound = DIVERGED * _largest(theory.project(weights, teacher))
+    bound = np.sqrt(DIVERGED) * _largest((weights, teacher))
 
     def read(weights: Weights) -> dict[str, np.ndarray] | None:
-        with np.errstate(over="ignore", invalid="ignore"):
-            state = theory.project(weights, teacher)
-        return to_numpy(_observe(theory, state)) if _largest(state) <= bound else None
+        return theory.measure(weights, teacher) if _largest(weights) <= bound else None
 
     return read
 
 
-def _largest(state: Any) -> float:
+def _largest(weights: Any) -> float:
     # NumPy's maximum, unlike Python's, passes NaN on.
-    return float(np.max([np.max(np.abs(leaf)) for leaf in jax.tree.leaves(state)]))
-
-
-@eqx.filter_jit
-def _observe(theory: AbstractTheory, state: Any) -> dict[str, Any]:
-    return theory.observe(state)
+    return float(np.max([np.max(np.abs(leaf)) for leaf in jax.tree.leaves(weights)]))
 
 
 def _held_out(system: System, teacher: Weights) -> Read:
-    sample = system.problem.noiseless().sampler(jax.tree.map(jnp.asarray, teacher))
+    dtype = jax.tree.leaves(teacher)[0].dtype
+    sample = system.problem.noiseless().sampler(jax.tree.map(jnp.asarray, teacher), dtype)
     examples = sample(Source(run_words(TEST_KEY, 0), jnp.asarray(0)), (TEST_EXAMPLES,))
     loss = eqx.filter_jit(lambda w, x, y: system.problem.loss(system.network, w, x, y))
 

@@ -46,7 +46,7 @@ def measure_drift(system: System, start: Start, *, trials: int, key: int = 0) ->
 
     @eqx.filter_jit
     def changes(weights: Weights, teacher: Weights, words: Array) -> Any:
-        step = system.rule.stepper(system.problem, system.network, teacher)
+        step = system.rule.stepper(system.problem, system.network, teacher, weights.dtype)
 
         def change(index: Array) -> Any:
             state = theory.project(step(weights, Source(words, index)), teacher)

@@ -14,6 +14,7 @@ from learndyn.numerics.random import Source, run_words
 from learndyn.records import Outcome, make_record
 from learndyn.records.schema import Stopwatch
 from learndyn.simulation.direct import train
+from learndyn.simulation.flow import UNIT, follow, is_deterministic
 from learndyn.simulation.measuring import Probe, measurement_of
 from learndyn.simulation.progress import Counter, Report, reporting
 from learndyn.start import Start
@@ -41,7 +42,9 @@ def simulate(
         start: where every run begins, at time 0; None draws `start(system, key=key)`.
         runs: number of repeats, each with its own random numbers.
         key: seed; run r depends on (key, r) alone.
-        method: "direct" trains the full weights; "auto" takes what suits, here the same.
+        method: "direct" takes every step on the full weights; "flow" integrates a rule
+            without sampling in continuous time (learning rate × steps, float64, one run);
+            "auto" is "direct".
         dtype: precision of the weights, "float32" or "float64".
         probes: name → function of (weights, teacher), evaluated at the asked times.
         progress: True shows a bar with the time left; a function gets the fraction done.
@@ -54,38 +57,44 @@ def simulate(
     """
     times = increasing_times(times)
     runs = positive_int("runs", runs)
-    one_of("method", method, ("auto", "direct"))
+    one_of("method", method, ("auto", "direct", "flow"))
     one_of("dtype", dtype, ("float32", "float64"))
+    flow = method == "flow"
+    dtype, runs = ("float64", 1) if flow else (dtype, runs)
+    steps = system.steps(times)
+    if flow:
+        steps = np.rint(times / system.rule.learning_rate).astype(np.int64)
     start = begin(system, key=key) if start is None else start
     weights, teacher = (
         jax.tree.map(lambda w: w.astype(dtype), w) for w in (start.weights, start.teacher)
     )
-    steps = system.steps(times)
     watch = Stopwatch()
     with jax.enable_x64(True), reporting(progress, "simulating") as report:
         measure = measurement_of(system, weights, teacher, probes or {}, (runs, len(times)))
-        advanced = Counter(runs * int(steps[-1]), report)
-        train(
-            system,
-            steps,
-            weights,
-            teacher,
-            runs=runs,
-            key=key,
-            visit=measure.visit,
-            advanced=advanced,
-        )
+        if flow:
+            follow(system, times, weights, teacher, measure)
+        else:
+            train(
+                system,
+                steps,
+                weights,
+                teacher,
+                runs=runs,
+                key=key,
+                visit=measure.visit,
+                advanced=Counter(runs * int(steps[-1]), report),
+            )
     return make_record(
         measure.variables(),
         times=times,
         steps=steps,
-        time_unit=system.network.time_unit,
+        time_unit=UNIT if flow else system.network.time_unit,
         outcomes=[_outcome(times, index) for index in measure.diverged],
         runs=True,
         attributes={
             "engine": "simulate",
-            "method": "direct",
-            "generator": "Philox4x32-10",
+            "method": "flow" if flow else "direct",
+            "generator": "none" if is_deterministic(system) else "Philox4x32-10",
             "dtype": dtype,
             "key": key,
             "size": system.dim,
@@ -118,7 +127,7 @@ def update(
     dtype = jax.tree.leaves(weights)[0].dtype
     with jax.enable_x64(True):
         teacher = jax.tree.map(lambda t: jnp.asarray(t, dtype), teacher)
-        step = system.rule.stepper(system.problem, system.network, teacher)
+        step = system.rule.stepper(system.problem, system.network, teacher, dtype)
         source = Source(run_words(key, 0), jnp.asarray(0))
         return to_numpy(step(jax.tree.map(jnp.asarray, weights), source))
 

@@ -1,31 +1,25 @@
-"""The one engine that integrates theories: adaptive Runge-Kutta by diffrax, in float64."""
+"""The one engine of theories: flows are integrated, maps are iterated, in float64."""
 
-from typing import Any, NamedTuple, cast
-
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from learndyn.numerics import ode
+from learndyn.numerics.ode import Trajectory, largest
 from learndyn.numerics.types import Array
 from learndyn.theory import AbstractTheory
 from learndyn.theory.base import DIVERGED, State
 
-MAX_STEPS = 200_000
-
-
-class Trajectory(NamedTuple):
-    """Observables at the asked times, and how the integration ended."""
-
-    observables: dict[str, Any]
-    end: Array
-    diverged: Array
-    succeeded: Array
-
 
 @eqx.filter_jit
 def integrate(
-    theory: AbstractTheory, state: State, times: Array, order: str, rtol: Array, atol: Array
+    theory: AbstractTheory,
+    state: State,
+    times: Array,
+    order: str,
+    per_time: Array,
+    rtol: Array,
+    atol: Array,
 ) -> Trajectory:
     """Integrates `theory.drift` from time 0, observing at `times`.
 
@@ -36,38 +30,40 @@ def integrate(
         state: the state at time 0.
         times: increasing, non-negative.
         order: passed to `drift`.
+        per_time: what `drift` is multiplied by, for the unit of `times`.
         rtol: relative tolerance of a step.
         atol: absolute tolerance of a step.
 
     Returns:
-        The trajectory; entries after a divergence are not finite.
+        The trajectory of observables.
     """
-    bound = DIVERGED * _largest(state)
-    observe = diffrax.SubSaveAt(ts=times, fn=lambda t, y, args: theory.observe(y))
-    solution = diffrax.diffeqsolve(
-        diffrax.ODETerm(lambda t, y, args: theory.drift(y, order)),
-        diffrax.Dopri8(),
-        t0=0.0,
-        t1=times[-1],
-        dt0=None,
-        y0=jax.tree.map(jnp.asarray, state),
-        saveat=diffrax.SaveAt(subs=[observe, diffrax.SubSaveAt(t1=True, fn=lambda t, y, a: t)]),
-        stepsize_controller=_controller(times, rtol, atol),
-        event=diffrax.Event(lambda t, y, args, **_: _largest(y) > bound),
-        max_steps=MAX_STEPS,
-        throw=False,
-    )
-    observables, end = cast(Any, solution.ys)
-    succeeded = diffrax.is_okay(solution.result)
-    return Trajectory(observables, end[0], solution.event_mask, succeeded)
+    field = lambda y: jax.tree.map(lambda rate: rate * per_time, theory.drift(y, order))
+    bound = DIVERGED * largest(state)
+    return ode.integrate(field, state, times, theory.observe, rtol=rtol, atol=atol, bound=bound)
 
 
-def _controller(times: Array, rtol: Array, atol: Array) -> diffrax.AbstractStepSizeController:
-    # Steps end on the asked times, since interpolating between steps loses a digit or two, and
-    # the largest error counts, since a mean would be diluted by entries that never move.
-    adaptive = diffrax.PIDController(rtol=rtol, atol=atol, norm=_largest)
-    return diffrax.ClipStepSizeController(adaptive, step_ts=times)
+@eqx.filter_jit
+def iterate(theory: AbstractTheory, state: State, steps: Array) -> Trajectory:
+    """Iterates `theory.advance` from step 0, observing at `steps`.
 
+    Args:
+        theory: the theory, bound to its system.
+        state: the state at step 0.
+        steps: non-decreasing step numbers.
 
-def _largest(tree: Any) -> Array:
-    return jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(tree)]))
+    Returns:
+        The trajectory of observables.
+    """
+    state = jax.tree.map(jnp.asarray, state)
+    bound = DIVERGED * largest(state)
+
+    def until(carry, step):
+        state, first = carry
+        state = jax.lax.fori_loop(first, step, lambda _, s: theory.advance(s), state)
+        return (state, step), (theory.observe(state), ~(largest(state) <= bound))
+
+    _, (observables, gone) = jax.lax.scan(until, (state, jnp.zeros_like(steps[0])), steps)
+    gone = jnp.cumsum(gone) > 0
+    blank = lambda v: jnp.where(gone.reshape(-1, *[1] * (v.ndim - 1)), jnp.nan, v)
+    end = steps[jnp.argmax(gone)]
+    return Trajectory(jax.tree.map(blank, observables), end, jnp.any(gone), jnp.array(True))

@@ -5,11 +5,12 @@ import numpy as np
 import xarray as xr
 
 from learndyn.numerics.checks import increasing_times, one_of, positive
+from learndyn.numerics.ode import Trajectory
 from learndyn.numerics.precision import to_numpy
 from learndyn.numerics.types import Number
 from learndyn.records import Outcome, make_record
 from learndyn.records.schema import Stopwatch
-from learndyn.solving.integrate import Trajectory, integrate
+from learndyn.solving.integrate import integrate, iterate
 from learndyn.start import Start
 from learndyn.start import start as begin
 from learndyn.system import System
@@ -55,26 +56,34 @@ def solve(
     one_of("fluctuations", fluctuations, (False,))
     start = begin(system, key=key) if start is None else start
     tolerances = positive("rtol", rtol), positive("atol", atol)
+    coverage = theory.judge(start.state, start.realise)
     watch = Stopwatch()
+    state, clock = theory.check(start.state), theory.clock(order)
+    steps = np.rint(times * clock.steps).astype(np.int64)
     with jax.enable_x64(True):
-        found = to_numpy(integrate(theory, theory.check(start.state), times, order, *tolerances))
+        if order in theory.maps:
+            found = to_numpy(iterate(theory, state, steps))
+        else:
+            scale = np.asarray(clock.drift, dtype=np.float64)
+            found = to_numpy(integrate(theory, state, times, order, scale, *tolerances))
     variables = {}
     for name, label in theory.variables.items():
-        values = np.where(np.isfinite(found.observables[name]), found.observables[name], np.nan)
+        values = np.where(np.isfinite(found.saved[name]), found.saved[name], np.nan)
         labels = {"long_name": label.long_name, "units": label.unit}
         variables[name] = (("time", *label.dims), values, labels)
     return make_record(
         variables,
         times=times,
-        steps=system.steps(times),
-        time_unit=system.network.time_unit,
+        steps=steps,
+        time_unit=clock.unit,
         outcomes=[_outcome(found)],
         runs=False,
         attributes={
             "engine": "solve",
-            "method": "Dopri8, adaptive",
+            "method": "iterated map" if order in theory.maps else "Dopri8, adaptive",
             "theory": theory.name,
-            "coverage": theory.covers(system).level,
+            "coverage": coverage.level,
+            "coverage_reason": coverage.reason,
             "order": order,
             "rtol": float(tolerances[0]),
             "atol": float(tolerances[1]),

@@ -2,15 +2,21 @@
 
 import abc
 import dataclasses
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import equinox as eqx
+import jax
 import numpy as np
 
 from learndyn.networks.base import Weights
+from learndyn.numerics.precision import to_numpy
+from learndyn.numerics.types import Array
 from learndyn.numerics.values import Value
 from learndyn.system import System
 
 State = Any  # a theory's own pytree of order parameters
+Realise = Callable[[], tuple[Weights, Weights]]
 
 # A state has diverged whose largest entry exceeds that of the start so many times. (Larger
 # factors are out of an integrator's reach: Q ∝ (t* − t)^(-1/2) for squares, up to rounding.)
@@ -22,6 +28,14 @@ class Coverage(NamedTuple):
 
     level: Literal["exact", "approximate", "none"]
     reason: str
+
+
+class Clock(NamedTuple):
+    """A unit of time in words, the steps in it, and by what `drift` is multiplied for it."""
+
+    unit: str
+    steps: float
+    drift: float
 
 
 class Variable(NamedTuple):
@@ -54,6 +68,7 @@ class AbstractTheory(Value):
     system: System
 
     name: ClassVar[str]
+    maps: ClassVar[tuple[str, ...]] = ()  # the orders that are iterated, not integrated
     reference: ClassVar[tuple[Reference, ...]]
     variables: ClassVar[dict[str, Variable]]
     orders: ClassVar[tuple[str, ...]]
@@ -64,8 +79,12 @@ class AbstractTheory(Value):
         """Whether this theory covers the system: exactly, approximately or not, and why."""
 
     @abc.abstractmethod
-    def draw(self, key: int) -> State:
-        """A state from the law of the system's initialisations."""
+    def draw(self, key: int) -> tuple[State, Realise]:
+        """A state from the law of the system's initialisations, and what realises it."""
+
+    def judge(self, state: State, realise: Realise) -> Coverage:
+        """Whether this theory covers a given start; `realise` gives its weights and teacher."""
+        return self.covers(self.system)
 
     @abc.abstractmethod
     def check(self, state: State) -> State:
@@ -83,14 +102,42 @@ class AbstractTheory(Value):
     def drift(self, state: State, order: str = "full") -> State:
         """D state / d time, learning rate included, as a state."""
 
+    def advance(self, state: State) -> State:
+        """The state after one step of the rule, for the orders in `maps`."""
+        raise ValueError(f"advance: the {self.name} theory is a flow; allowed is `drift`")
+
+    def clock(self, order: str) -> Clock:
+        """The unit of time at an order, and how it relates to steps and to `drift`."""
+        network = self.system.network
+        return Clock(network.time_unit, network.steps_per_time(self.system.dim), 1.0)
+
     @abc.abstractmethod
     def observe(self, state: State) -> dict[str, Any]:
         """The named observables of a state."""
 
-    def invariants(self, state: State) -> dict[str, np.ndarray]:
+    def measure(self, weights: Weights, teacher: Weights) -> dict[str, Any]:
+        """The observables of given weights: those of their state."""
+        return to_numpy(_observe(self, self.project(weights, teacher)))
+
+    def invariants(self, state: State) -> dict[str, Array]:
         """Quantities that stay constant along the solution through `state`."""
         return {}
 
     def landmarks(self) -> dict[str, float]:
         """Predicted landmarks: rates per t = η · time, heights, critical learning rates."""
         return {}
+
+
+@eqx.filter_jit
+def _observe(theory: AbstractTheory, state: State) -> dict[str, Any]:
+    return theory.observe(state)
+
+
+def sample(system: System, key: int) -> tuple[Weights, Weights]:
+    """Weights and teacher drawn from the system's initialisations, in float64."""
+    rng = np.random.default_rng(key)
+    teacher = system.problem.draw_teacher(rng)
+    with jax.enable_x64(True):
+        statistics = system.problem.map_statistics(teacher)
+    target = None if statistics is None else np.asarray(statistics.target)
+    return system.network.sample(rng, system.dim, target), teacher

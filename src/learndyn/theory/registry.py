@@ -3,8 +3,9 @@
 from learndyn.system import System
 from learndyn.theory.base import AbstractTheory, NoTheory
 from learndyn.theory.committee.theory import CommitteeTheory
+from learndyn.theory.deep_linear.theory import DeepLinearTheory
 
-THEORIES: tuple[type[AbstractTheory], ...] = (CommitteeTheory,)
+THEORIES: tuple[type[AbstractTheory], ...] = (CommitteeTheory, DeepLinearTheory)
 
 
 def find_theory(system: System) -> AbstractTheory | None:

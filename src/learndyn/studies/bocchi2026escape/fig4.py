@@ -158,7 +158,7 @@ def check(data: xr.Dataset) -> list[Claim]:
             "Sec. 7.4", "=", -0.5, fixed[0], fixed[1], said, "finding",
         ),
         Claim(
-            "networks of finite size: from a random start, overlaps N^(-1/2), the way of S does "
+            "networks of finite size: from a random start, overlaps N^(-1/2), |S(∞) − S(0)| does "
             "not shrink with N, exponent",
             "Sec. 7.4", "≥", 0.0, random[0], random[1], said, "finding",
         ),
@@ -166,7 +166,9 @@ def check(data: xr.Dataset) -> list[Claim]:
 
 
 def _conserved(case: str, drift: xr.DataArray, rtol: float, kind) -> Claim:
-    statement = f"S(t) = S(0) along the ODE, η = {float(drift['eta']):g} ({case}): largest way"
+    statement = (
+        f"S(t) = S(0) along the ODE, η = {float(drift['eta']):g} ({case}): largest |S(t) − S(0)|"
+    )
     tolerance_from = "relative tolerance of the integrator"
     return Claim(
         statement, "Fig. 4, Eqs. 22, 37-48", "=", 0.0, float(drift), rtol, tolerance_from, kind

@@ -94,7 +94,7 @@ def draw(data: xr.Dataset) -> Figure:
 
 def check(data: xr.Dataset) -> list[Claim]:
     """Two slopes against N, with errors from the number of runs."""
-    rms = np.sqrt((data["deviation"] ** 2).mean("run"))
+    rms = (data["deviation"] ** 2).mean("run") ** 0.5
     return [
         _slope("deviation of a run from the ODE, fixed start, ∝ N^x: x", -0.5, rms, data),
         _slope("spread of the half-loss time, ρ₀ ~ N^(-1/2), ∝ N^x: x", 0.0, data["jitter"], data),
@@ -132,4 +132,4 @@ def _runs(params: Params, N: int, rho: np.ndarray, alpha: float, points: int, re
 def _deviation(theory: xr.Dataset, runs: xr.Dataset) -> np.ndarray:
     """Each run's distance from the ODE in ρ at the last time."""
     gap = (runs["R"] - theory["R"]).isel(time=-1)
-    return np.sqrt((gap**2).mean(["student", "teacher"])).values
+    return (gap**2).mean(["student", "teacher"]).values ** 0.5

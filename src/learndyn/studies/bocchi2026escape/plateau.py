@@ -50,12 +50,16 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     etas = np.array([_learning_rates(params, p, p_star) for p, p_star in cases])
     found = np.empty((3, *etas.shape))
     for done, (i, j) in enumerate(np.ndindex(*etas.shape), start=1):
-        found[:, i, j] = _measure(params, *cases[i], float(etas[i, j]))
+        p, p_star = cases[i]
+        found[:, i, j] = _measure(params, p, p_star, float(etas[i, j]))
         report(done / etas.size)
     dims = ("case", "number")
     names = ("norm", "rate", "overlap")
     return xr.Dataset(
-        {"learning_rate": (dims, etas), **{n: (dims, v) for n, v in zip(names, found, strict=True)}},
+        {
+            "learning_rate": (dims, etas),
+            **{n: (dims, v) for n, v in zip(names, found, strict=True)},
+        },
         {"p": ("case", list(params.p)), "p_star": ("case", list(params.p_star))},
         {"settle": params.settle},
     )

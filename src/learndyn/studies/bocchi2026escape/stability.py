@@ -108,14 +108,19 @@ def draw(data: xr.Dataset) -> Figure:
         eta_c = quadratic.critical_learning_rate(p, p_star)
         right.plot(eta_c, _crossing(data, case), "os^vD"[case % 5], label=label)
     p, p_star = _sizes(data, 0)
-    eta_c, flow = (quadratic.critical_learning_rate(p, p_star), -quadratic.trace_rate(p, p_star, 0))
-    line = [quadratic.trace_rate(p, p_star, eta * eta_c) / flow for eta in wide]
+    eta_c = quadratic.critical_learning_rate(p, p_star)
+    line = np.array([quadratic.trace_rate(p, p_star, float(eta) * eta_c) for eta in wide])
+    line /= -quadratic.trace_rate(p, p_star, 0.0)
     left.plot(wide, line, color="0.3", lw=1, label="closed form", zorder=0)
     left.axhline(0, color="0.6", lw=0.8)
-    left.set(xlabel="learning rate η / $\\eta_c$", ylabel="rate of tr Q − |ρ|², in units of 16/(p p*)")
+    left.set(
+        xlabel="learning rate η / $\\eta_c$", ylabel="rate of tr Q − |ρ|², in units of 16/(p p*)"
+    )
     ends = [0, 1.1 * right.get_xlim()[1]]
     right.plot(ends, ends, color="0.3", lw=1, label="equal", zorder=0)
-    right.set(xlabel="$\\eta_c$ = p p*/(4 (p* + 2))", ylabel="η at which the measured rate vanishes")
+    right.set(
+        xlabel="$\\eta_c$ = p p*/(4 (p* + 2))", ylabel="η at which the measured rate vanishes"
+    )
     for axis in (left, right):
         axis.legend(frameon=False, fontsize=8)
     return figure

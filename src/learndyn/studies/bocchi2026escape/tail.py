@@ -1,4 +1,4 @@
-"""The end of learning: algebraic for p > p*, where p − p* directions must die out, else exponential.
+"""The end of learning: algebraic for p > p*, where p − p* directions die out, else exponential.
 
 The quick preset ends ten times earlier and has one width less than the paper preset.
 """

@@ -20,6 +20,7 @@ class Parts(NamedTuple):
     @staticmethod
     def of(system: System) -> "Parts":
         """The parts of a system that the committee theory covers."""
+        problem = cast(TeacherStudent, system.problem)
         student, rule = cast(Committee, system.network), cast(SGD, system.rule)
-        teacher = cast(Committee, system.problem.teacher)
-        return Parts(system.problem, student, teacher, rule, system.problem.inputs.spectrum)
+        teacher = cast(Committee, problem.teacher)
+        return Parts(problem, student, teacher, rule, problem.inputs.spectrum)

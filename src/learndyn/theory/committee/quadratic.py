@@ -38,18 +38,18 @@ def plateau_risk(p: int, p_star: int) -> float:
     return 2 / p_star + 2 / (p + 2)
 
 
-def norm_path(t: Array, p: int, q0: float = 1.0) -> Array:
+def norm_path(t: Array | float, p: int, q0: float = 1.0) -> Array:
     """q(t) of a start Q = q₀ I, ρ ≈ 0: a logistic curve that ends at Q̄."""
     q_bar = norm_fixed_point(p)
     return q_bar / (1 + (q_bar / q0 - 1) * np.exp(-8 * t / p))
 
 
-def overlap_growth(t: Array, p: int, p_star: int, q0: float = 1.0) -> Array:
+def overlap_growth(t: Array | float, p: int, p_star: int, q0: float = 1.0) -> Array:
     """ρ(t)/ρ(0) of a start Q = q₀ I while ρ is small: e^(ω_ρ t) √(q(t)/q₀)."""
     return np.exp(growth_rate(p, p_star) * t) * np.sqrt(norm_path(t, p, q0) / q0)
 
 
-def loss_reduction(t: Array, p: int, p_star: int, epsilon: float) -> Array:
+def loss_reduction(t: Array | float, p: int, p_star: int, epsilon: Array | float) -> Array:
     """⟨(R(0) − R(t))/R(0)⟩ of starts on the plateau with ρ ~ N(0, ε²) (Eq. 13).
 
     The paper's exponent 16 t/p* holds with its t = η α / p; here t = η α.
@@ -58,7 +58,7 @@ def loss_reduction(t: Array, p: int, p_star: int, epsilon: float) -> Array:
     return 4 * epsilon**2 * growth / plateau_risk(p, p_star)
 
 
-def late_loss_reduction(t: Array, p: int, p_star: int, epsilon: float) -> Array:
+def late_loss_reduction(t: Array | float, p: int, p_star: int, epsilon: Array | float) -> Array:
     """⟨(R_plateau − R(t))/R_plateau⟩ of starts Q = I (Eq. 8), once the norms have settled.
 
     Smaller by Q̄ than Eq. 13: ρ shrinks by √Q̄ while the norms do.
@@ -139,8 +139,8 @@ def critical_learning_rate(p: int, p_star: int) -> float:
 def trace_rate(p: int, p_star: int, kick: float) -> float:
     """Rate of tr Q − |ρ|², the norm outside the teacher's span, at a zero-error solution.
 
-    The slowest mode there that is not null; negative is stable. For a perturbation that the
-    teacher's units share alike; within the span, see `scale_rate`.
+    For a norm that the teacher's directions share alike: the first mode that becomes unstable.
+    Within the span, see `scale_rate`.
     """
     return -16 / (p * p_star) * (1 - kick / critical_learning_rate(p, p_star))
 

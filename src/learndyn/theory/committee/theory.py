@@ -26,7 +26,7 @@ from learndyn.numerics.types import Array
 from learndyn.problems import TeacherStudent
 from learndyn.rules import SGD, GradientDescent
 from learndyn.system import System
-from learndyn.theory.base import AbstractTheory, Coverage, Reference, Variable
+from learndyn.theory.base import AbstractTheory, Coverage, Realise, Reference, Variable
 from learndyn.theory.committee import landmarks, realisation, solutions
 from learndyn.theory.committee.parts import Parts
 from learndyn.theory.committee.state import Overlaps, checked, from_gram
@@ -66,11 +66,12 @@ class CommitteeTheory(AbstractTheory):
     def _parts(self) -> Parts:
         return Parts.of(self.system)
 
-    def draw(self, key: int) -> Overlaps:
+    def draw(self, key: int) -> tuple[Overlaps, Realise]:
         _, student, teacher, _, spectrum = self._parts
-        return realisation.draw(
+        state = realisation.draw(
             spectrum, student.init, teacher.init, student.units, teacher.units, key
         )
+        return state, lambda: self.realise(state, key)
 
     def check(self, state: Any) -> Overlaps:
         _, student, teacher, _, spectrum = self._parts

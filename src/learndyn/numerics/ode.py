@@ -1,0 +1,82 @@
+"""Adaptive integration by diffrax: one way for theories and for weights."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+import diffrax
+import jax
+import jax.numpy as jnp
+
+from learndyn.numerics.types import Array
+
+MAX_STEPS = 200_000
+
+
+class Trajectory(NamedTuple):
+    """What was saved at the asked times, and how the integration ended.
+
+    Attributes:
+        saved: pytree with a leading time axis; not finite after a divergence.
+        end: time (or step) at which it ended or was found to have diverged.
+        diverged: whether an entry outgrew the bound.
+        succeeded: whether the tolerance was kept all the way.
+    """
+
+    saved: Any
+    end: Array
+    diverged: Array
+    succeeded: Array
+
+
+def integrate(
+    field: Callable[[Any], Any],
+    start: Any,
+    times: Array,
+    save: Callable[[Any], Any],
+    *,
+    rtol: Array,
+    atol: Array,
+    bound: Array,
+) -> Trajectory:
+    """Integrates dy/dt = field(y) from time 0 by Dopri8, saving `save(y)` at `times`.
+
+    Args:
+        field: the right-hand side.
+        start: y at time 0, a pytree.
+        times: increasing, non-negative.
+        save: what to keep of y.
+        rtol: relative tolerance of a step.
+        atol: absolute tolerance of a step.
+        bound: y has diverged once an entry exceeds it.
+
+    Returns:
+        The trajectory.
+    """
+    kept = diffrax.SubSaveAt(ts=times, fn=lambda t, y, args: save(y))
+    solution = diffrax.diffeqsolve(
+        diffrax.ODETerm(lambda t, y, args: field(y)),
+        diffrax.Dopri8(),
+        t0=0.0,
+        t1=times[-1],
+        dt0=None,
+        y0=jax.tree.map(jnp.asarray, start),
+        saveat=diffrax.SaveAt(subs=[kept, diffrax.SubSaveAt(t1=True, fn=lambda t, y, a: t)]),
+        stepsize_controller=_controller(times, rtol, atol),
+        event=diffrax.Event(lambda t, y, args, **_: largest(y) > bound),
+        max_steps=MAX_STEPS,
+        throw=False,
+    )
+    saved, end = cast(Any, solution.ys)
+    return Trajectory(saved, end[0], solution.event_mask, diffrax.is_okay(solution.result))
+
+
+def largest(tree: Any) -> Array:
+    """The largest magnitude of all entries; NaN where one is NaN."""
+    return jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(tree)]))
+
+
+def _controller(times: Array, rtol: Array, atol: Array) -> diffrax.AbstractStepSizeController:
+    # Steps end on the asked times, since interpolating between steps loses a digit or two, and
+    # the largest error counts, since a mean would be diluted by entries that never move.
+    adaptive = diffrax.PIDController(rtol=rtol, atol=atol, norm=largest)
+    return diffrax.ClipStepSizeController(adaptive, step_ts=times)

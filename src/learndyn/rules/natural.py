@@ -1,0 +1,177 @@
+"""Natural gradient and its fractional, layer-restricted and damped relatives.
+
+With J the Jacobian of the outputs, r̂ = ∂loss/∂output and means over examples, g = mean Jᵀ r̂
+and H = mean JᵀJ (no loss factor). The update is −η H^(−power) g, by the identity
+H^(−s) Jᵀ = Jᵀ (JJᵀ)^(−s): the eigenproblem is in the space of maps or outputs.
+"""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.flatten_util import ravel_pytree
+
+from learndyn.networks import AbstractNetwork, DeepLinear
+from learndyn.networks.base import Weights
+from learndyn.numerics.checks import non_negative, one_of, positive
+from learndyn.numerics.matrix_product import FORMS, inverse_power, natural_direction, product
+from learndyn.numerics.types import Array, Number
+from learndyn.problems import AbstractProblem, Dataset
+from learndyn.rules.base import AbstractDeterministicRule, Stepper, Velocity, moved
+
+
+class NaturalGradient(AbstractDeterministicRule):
+    """w ← w − η H^(−power) g in the pseudo-inverse sense; power = 1/q.
+
+    power 0 is gradient descent, 1/2 is √NGD, 1 is the natural gradient.
+
+    Args:
+        learning_rate: η.
+        power: between 0 and 1.
+        blocks: whether layer i uses its own block of H and the rate η · d^(−power).
+        damping: ε ≥ 0.
+        damping_form: "paper" is Eq. 17 of curvature2020linear, (1+ε)(H+ε)⁻¹; "levenberg"
+            drops the factor 1+ε.
+        clip: the largest norm of one update, over all weights; None does not clip.
+    """
+
+    learning_rate: np.ndarray
+    power: float = eqx.field(static=True)
+    blocks: bool = eqx.field(static=True)
+    damping: np.ndarray
+    damping_form: str = eqx.field(static=True)
+    clip: np.ndarray | None
+
+    def __init__(
+        self,
+        learning_rate: Number,
+        *,
+        power: Number = 1.0,
+        blocks: bool = False,
+        damping: Number = 0.0,
+        damping_form: str = "paper",
+        clip: Number | None = None,
+    ):
+        self.learning_rate = positive("learning_rate", learning_rate)
+        self.power = float(power)
+        if not 0 <= self.power <= 1:
+            allowed = "a number between 0 and 1 (power = 1/q with q ≥ 1)"
+            raise ValueError(f"power: got {power!r}; allowed is {allowed}")
+        self.blocks = bool(blocks)
+        self.damping = non_negative("damping", damping)
+        self.damping_form = one_of("damping_form", damping_form, FORMS)
+        self.clip = None if clip is None else positive("clip", clip)
+
+    def velocity(
+        self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights
+    ) -> Velocity:
+        if isinstance(network, DeepLinear):
+            return self._of_maps(problem, teacher)
+        if isinstance(problem, Dataset):
+            return self._of_outputs(problem, network)
+        raise ValueError(
+            "rule: got NaturalGradient on fresh examples of a non-linear network; "
+            "allowed are deep linear networks with a linear teacher, or a Dataset"
+        )
+
+    def stepper(
+        self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights, dtype
+    ) -> Stepper:
+        velocity = self.velocity(problem, network, teacher)
+
+        def step(weights: Weights, _: Any) -> Weights:
+            change = velocity(weights)
+            if self.clip is not None:
+                squares = [jnp.sum(v**2) for v in jax.tree.leaves(change)]
+                size = jnp.sqrt(sum(squares)) * self.learning_rate
+                shrink = jnp.minimum(1.0, self.clip / jnp.maximum(size, 1e-300))
+                change = jax.tree.map(lambda v: shrink * v, change)
+            return moved(weights, change, self.learning_rate)
+
+        return step
+
+    def direction(self, jacobian: Weights, residual: Array) -> Weights:
+        """H^(−power) g from per-example Jacobians and ∂loss/∂output.
+
+        Args:
+            jacobian: the weights' pytree, leaves (examples, outputs, *weight).
+            residual: ∂loss/∂output, (examples, outputs).
+
+        Returns:
+            The direction, in the shape of the weights.
+        """
+        if not self.blocks:
+            return self._solved(jacobian, residual, 1)
+        leaves, structure = jax.tree.flatten(jacobian)
+        solved = [self._solved(leaf, residual, len(leaves)) for leaf in leaves]
+        return jax.tree.unflatten(structure, solved)
+
+    def transformation(self, apply: Callable[[Any, Array], Array]) -> Any:
+        """The rule as an optax transformation for any network.
+
+        `update(gradients, state, params, inputs=x, output_gradient=r)` returns
+        −η H^(−power) g for the mini-batch x, (batch, …), with r = ∂loss/∂output of every
+        example, (batch, outputs); the kernel has batch · outputs rows.
+
+        Args:
+            apply: (params, one input) → outputs, (outputs,).
+
+        Returns:
+            An `optax.GradientTransformationExtraArgs`.
+        """
+
+        def update(updates, state, params=None, *, inputs, output_gradient, **extra):
+            del updates, extra
+            jacobian = jax.vmap(lambda x: jax.jacobian(apply)(params, x))(inputs)
+            found = self.direction(jacobian, output_gradient)
+            step = lambda d: -jnp.asarray(self.learning_rate).astype(d.dtype) * d
+            return jax.tree.map(step, found), state
+
+        init: Any = lambda params: optax.EmptyState()
+        return optax.GradientTransformationExtraArgs(init, cast(Any, update))
+
+    def _solved(self, jacobian: Weights, residual: Array, layers: int) -> Weights:
+        examples, outputs = residual.shape
+        flat = lambda leaf: leaf.reshape(examples * outputs, -1)
+        J = jnp.concatenate([flat(leaf) for leaf in jax.tree.leaves(jacobian)], axis=1)
+        J, r = J / np.sqrt(examples), residual.reshape(-1) / np.sqrt(examples)
+        found = layers**-self.power * (J.T @ self._inverse(J @ J.T, r))
+        shape = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[2:], leaf.dtype), jacobian)
+        return ravel_pytree(shape)[1](found)
+
+    def _inverse(self, kernel: Array, r: Array) -> Array:
+        return inverse_power(kernel, r, self.power, damping=self.damping, form=self.damping_form)
+
+    def _of_outputs(self, problem: Dataset, network: AbstractNetwork) -> Velocity:
+        x, y = jnp.asarray(problem.x), jnp.asarray(problem.y)
+        y = y.reshape(len(y), -1)
+        apply = lambda w, x: jnp.atleast_1d(network(w, x))
+
+        def velocity(weights: Weights) -> Weights:
+            output, jacobian = jax.vmap(
+                lambda x: (apply(weights, x), jax.jacobian(apply)(weights, x))
+            )(x)
+            residual = 2 * problem.loss_scale * (output - y)
+            return jax.tree.map(lambda d: -d, self.direction(jacobian, residual))
+
+        return velocity
+
+    def _of_maps(self, problem: AbstractProblem, teacher: Weights) -> Velocity:
+        statistics = problem.map_statistics(teacher)
+        if statistics is None:
+            raise ValueError("rule: got NaturalGradient without a linear target; allowed is one")
+        target, root = statistics
+
+        def velocity(weights: Weights) -> Weights:
+            drive = 2 * problem.loss_scale * (product(weights) - target) @ root
+            found = natural_direction(
+                weights, drive, self.power, root=root, blocks=self.blocks,
+                damping=self.damping, form=self.damping_form,
+            )  # fmt: skip
+            return jax.tree.map(lambda d: -d, found)
+
+        return velocity

@@ -1,0 +1,285 @@
+"""The learned map of a balanced deep linear network, in closed form.
+
+With σ_i = σ̄^(1/d) in every layer, a mode of the map obeys (Eq. 21)
+
+    dσ̄/dt = −η̄ (σ̄ − σ̄_*) σ̄^p,   p = 2 (1 − 1/d)(1 − power),   η̄ = η d^(1 − power),
+
+with power = 1/q of the rule H^(−power) g: 0 is gradient descent, 1 the natural gradient. In
+x = σ̄/σ̄_* and τ = η̄ σ̄_*^p t it is dx/dτ = (1 − x) x^p. Equation numbers are those of
+curvature2020linear.
+"""
+
+import numpy as np
+from numpy.polynomial.polynomial import polyval
+from scipy.optimize import elementwise
+from scipy.special import digamma, expit, lambertw, wrightomega
+
+from learndyn.numerics import checks
+from learndyn.numerics.types import Array, Number
+
+_TERMS = 56  # of series in x <= 1/2: the rest is below 2^-53
+
+
+def stiffness(d: Number, power: Number) -> Array:
+    """P = 2 (1 − 1/d)(1 − power) = 2 (d − 1)(q − 1)/(d q) (Eq. 21); d may be infinite.
+
+    Examples:
+        >>> float(stiffness(4, 1 / 2)), float(stiffness(4, 0)), float(stiffness(4, 1))
+        (0.75, 1.5, 0.0)
+    """
+    d, power = _depth(d), _power(power)
+    return 2 * (1 - 1 / d) * (1 - power)
+
+
+def depth_calibrated_rate(eta: Number, d: Number, power: Number) -> Array:
+    """η̄ = η d^(1 − power) (Eq. 21)."""
+    d, power = _depth(d), _power(power)
+    return eta * d ** (1 - power)
+
+
+def effective_depth(d: Number, power: Number) -> Array:
+    """d_eff = d q/(d + q − 1) (Eq. 22): the depth at which gradient descent is as stiff.
+
+    It is d for power 0, 1 for power 1 and tends to q = 1/power for d → ∞.
+
+    Examples:
+        >>> float(effective_depth(4, 1 / 2)), float(effective_depth(np.inf, 1 / 2))
+        (1.6, 2.0)
+    """
+    d, power = _depth(d), _power(power)
+    return 1 / (power + (1 - power) / d)
+
+
+def map_velocity(sigma_bar: Number, target: Number, p: Number, eta_bar: Number) -> Array:
+    """dσ̄/dt = −η̄ (σ̄ − σ̄_*) σ̄^p (Eq. 21), for σ̄ >= 0."""
+    sigma_bar, eta_bar = _non_negative("sigma_bar", sigma_bar), _positive("eta_bar", eta_bar)
+    return -eta_bar * (sigma_bar - np.asarray(target)) * sigma_bar ** _stiffness(p)
+
+
+def solution(t: Number, target: Number, start: Number, p: Number, eta_bar: Number = 1.0) -> Array:
+    """σ̄(t) of Eq. 21.
+
+    With x_0 = start/σ̄_* and τ = η̄ σ̄_*^p t, x is 1 − (1 − x_0) e^(−τ) for p = 0,
+    ((√x_0 + T)/(1 + √x_0 T))² with T = tanh(τ/2) for p = 1/2, x_0/(x_0 + (1 − x_0) e^(−τ)) for
+    p = 1 and 1/(1 + W(v e^(v − τ))) with v = 1/x_0 − 1 for p = 2 (W is Lambert's). For other p,
+    the implicit solution of `time_to` is inverted.
+
+    A start of 0 is a fixed point for p > 0. For p < 1 it is left at will; as in the paper, the
+    solution is the one that leaves it at t = 0.
+
+    Args:
+        t: times, non-negative.
+        target: σ̄_*, positive.
+        start: σ̄(0), non-negative.
+        p: the stiffness, non-negative.
+        eta_bar: η̄.
+
+    Returns:
+        σ̄(t), of the shape of t, target and start broadcast.
+
+    Examples:
+        >>> np.round(solution(np.array([0.0, 1.0, 4.0]), 1.7, 0.0, 0.5), 6).tolist()
+        [0.0, 0.558084, 1.663457]
+    """
+    p, t = _stiffness(p), _non_negative("t", t)
+    target, start = _positive("target", target), _non_negative("start", start)
+    tau, x0 = np.broadcast_arrays(_positive("eta_bar", eta_bar) * target**p * t, start / target)
+    closed = {0.0: _exponential, 0.5: _hyperbolic, 1.0: _logistic, 2.0: _lambert}
+    return target * (closed[p](tau, x0) if p in closed else _inverted(tau, x0, p))
+
+
+def time_to(
+    sigma_bar: Number, target: Number, start: Number, p: Number, eta_bar: Number = 1.0
+) -> Array:
+    """The time at which σ̄ is reached, τ = F_p(x) − F_p(x_0) with F_p = ∫ dx/((1 − x) x^p).
+
+    F_p(x) = x^(1−p)/(1 − p) ₂F₁(1, 1−p; 2−p; x) for x < 1. Above the target, 1/x obeys the same
+    equation with stiffness 1 − p.
+
+    Args:
+        sigma_bar: the value to be reached, non-negative.
+        target: σ̄_*, positive.
+        start: σ̄(0), non-negative.
+        p: the stiffness, non-negative.
+        eta_bar: η̄.
+
+    Returns:
+        The time: negative for values that σ̄ has passed before the start, infinite for those
+        that it never reaches.
+    """
+    p, sigma_bar = _stiffness(p), _non_negative("sigma_bar", sigma_bar)
+    target, start = _positive("target", target), _non_negative("start", start)
+    sigma_bar, target, start = np.broadcast_arrays(sigma_bar, target, start)
+    with np.errstate(invalid="ignore"):  # on the side of the target that is not taken
+        below = _elapsed(_logit(sigma_bar, target), _logit(start, target), p)
+        above = _elapsed(_logit(target, sigma_bar), _logit(target, start), 1 - p)
+    tau = np.where(start > target, above, below)
+    tau = np.where(sigma_bar == start, 0.0, np.where(start == target, np.inf, tau))
+    return tau / (_positive("eta_bar", eta_bar) * target**p)
+
+
+def half_maximum_time(target: Number, start: Number, p: Number, eta_bar: Number = 1.0) -> Array:
+    """The time at which σ̄ = σ̄_*/2; from a start of 0 it is infinite for p >= 1."""
+    return time_to(np.asarray(target) / 2, target, start, p, eta_bar)
+
+
+def escape_time(target: Number, start: Number, p: Number, eta_bar: Number = 1.0) -> Array:
+    """The leading term of `half_maximum_time` for small starts.
+
+    In τ = η̄ σ̄_*^p t it is F_p(1/2) − F_p(0), which is finite, for p < 1, −log x_0 for p = 1 and
+    x_0^(1−p)/(p − 1) for p > 1, with x_0 = start/σ̄_*. The closer p is to 1 without being 1, the
+    smaller x_0 must be.
+
+    Args:
+        target: σ̄_*, positive.
+        start: σ̄(0), non-negative.
+        p: the stiffness, non-negative.
+        eta_bar: η̄.
+
+    Returns:
+        The time.
+    """
+    p, target = _stiffness(p), _positive("target", target)
+    start = _non_negative("start", start)
+    if p < 1:
+        return half_maximum_time(target, np.zeros_like(start), p, eta_bar)
+    with np.errstate(divide="ignore"):
+        tau = -np.log(start / target) if p == 1 else (start / target) ** (1 - p) / (p - 1)
+    return tau / (_positive("eta_bar", eta_bar) * target**p)
+
+
+def update_speed(alpha: Number, d: Number, power: Number) -> Array:
+    """‖dw/dt‖/√L = √2 (d α^(2(d − 1)))^(1/2 − power) per η (S.I.16).
+
+    Exact for square layers w_i = α O_i, O_i orthogonal, and any target; L = ‖w̄ − w̄_*‖²/2. The
+    paper gives the exponents; for power 1/2 the speed does not depend on α.
+    """
+    return np.sqrt(2) * _strength(alpha, d) ** (1 / 2 - _power(power))
+
+
+def loss_rate(alpha: Number, d: Number, power: Number) -> Array:
+    """(dL/dt)/L = −2 (d α^(2(d − 1)))^(1 − power) per η (S.I.17), for w_i = α O_i."""
+    return -2 * _strength(alpha, d) ** (1 - _power(power))
+
+
+def _exponential(tau, x0):
+    return x0 * np.exp(-tau) - np.expm1(-tau)
+
+
+def _hyperbolic(tau, x0):
+    root, T = np.sqrt(x0), np.tanh(tau / 2)
+    return ((root + T) / (1 + root * T)) ** 2
+
+
+def _logistic(tau, x0):
+    safe = np.where(x0 > 0, x0, 1)
+    return np.where(x0 > 0, safe / (safe + (1 - safe) * np.exp(-tau)), 0.0)
+
+
+def _lambert(tau, x0):
+    v = 1 / np.where(x0 > 0, x0, 1) - 1
+    # W(e^z) for positive v, since e^v overflows for starts below 1/700.
+    large = wrightomega(np.log(np.where(v > 0, v, 1)) + v - tau)
+    small = lambertw(np.minimum(v, 0) * np.exp(np.minimum(v, 0) - tau)).real
+    return np.where(x0 > 0, 1 / (1 + np.where(v > 0, large, small)), 0.0)
+
+
+def _inverted(tau, x0, p):
+    x = np.where(x0 == 1, 1.0, 0.0)
+    grows = (x0 < 1) & (tau > 0) & ((x0 > 0) | (p < 1))
+    x[grows] = expit(_logit_after(tau[grows], _logit(x0[grows], 1.0), p))
+    falls = (x0 > 1) & (tau > 0)
+    x[falls] = 1 / expit(_logit_after(tau[falls], _logit(1.0, x0[falls]), 1 - p))
+    return np.where(tau > 0, x, x0)
+
+
+def _logit_after(tau, z0, p):
+    """The z with `_elapsed(z, z0, p)` = tau, where z0 = −∞ only for p < 1."""
+    if not tau.size:
+        return tau
+    low = z0
+    if p < 1:  # F_p(x) <= 2 x^(1−p)/(1 − p) for x <= 1/2 brackets a start at 0
+        low = np.where(np.isneginf(z0), np.minimum(np.log((1 - p) * tau / 2) / (1 - p), 0), z0)
+    high = np.maximum(z0, 0) + 2 ** max(1 - p, 0) * tau + 1
+    found = elementwise.find_root(
+        lambda z, tau, z0: _elapsed(z, z0, p) - tau, (low, high), args=(tau, z0)
+    )
+    return found.x
+
+
+def _logit(part, whole):
+    """Log(x/(1 − x)) of x = part/whole, and ∞ for x >= 1."""
+    gap = np.where(part < whole, whole - part, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.where(gap > 0, np.log(part) - np.log(gap), np.inf)
+
+
+def _elapsed(z, z0, p):
+    """τ = F_p(x) − F_p(x_0) for z = log(x/(1 − x)); m steps of F_p = x^(1−p)/(1−p) + F_{p−1}.
+
+    They leave F_{p−m} with p − m < 0, which is as small as x^(1−p+m) near 0: what is singular at
+    0, or has a pole at p = 1, is in the steps, and is subtracted there without loss of digits.
+    """
+    m = max(int(np.floor(p)) + 1, 0)
+    log_x, log_x0 = -np.logaddexp(0, -z), -np.logaddexp(0, -z0)
+    tau = _beta(z, 1 - p + m) - _beta(z0, 1 - p + m)
+    for k in range(m):
+        tau = tau + _power_difference(log_x, log_x0, 1 - p + k)
+    return tau
+
+
+def _power_difference(log_x, log_x0, a):
+    """(x^a − x_0^a)/a, which is log(x/x_0) for a = 0."""
+    if a == 0:
+        return log_x - log_x0
+    from_zero = np.exp(a * log_x) / a if a > 0 else np.inf
+    x0 = np.where(np.isneginf(log_x0), 0.0, log_x0)
+    with np.errstate(over="ignore"):
+        difference = np.exp(a * x0) * np.expm1(a * (log_x - x0)) / a
+    return np.where(np.isneginf(log_x0), from_zero, difference)
+
+
+def _beta(z, a):
+    """The incomplete beta function B_x(a, 0) = ∫_0^x s^(a−1)/(1 − s) ds for a > 1."""
+    k = np.arange(1, _TERMS)
+    x, gap = np.minimum(expit(z), 0.5), np.minimum(expit(-z), 0.5)
+    small = x**a * polyval(x, 1 / (a + np.arange(_TERMS)))
+    # SciPy's hyp2f1 fails near x = 1; there the expansion in 1 − x takes over.
+    series = polyval(gap, np.concatenate([[0.0], np.cumprod((k - a) / k) / k]))
+    return np.where(z <= 0, small, np.logaddexp(0, z) - digamma(a) - np.euler_gamma - series)
+
+
+def _strength(alpha, d):
+    d = _depth(d)
+    return d * _positive("alpha", alpha) ** (2 * (d - 1))
+
+
+def _depth(d):
+    return _checked("d", d, lambda d: d >= 1, "a depth of at least 1")
+
+
+def _power(power):
+    allowed = "from 0 to 1, that is q of at least 1"
+    return _checked("power", power, lambda power: (power >= 0) & (power <= 1), allowed)
+
+
+def _stiffness(p):
+    return float(checks.non_negative("p", p))
+
+
+def _positive(name, value):
+    allowed = "positive and finite"
+    return _checked(name, value, lambda v: (v > 0) & np.isfinite(v), allowed)
+
+
+def _non_negative(name, value):
+    allowed = "non-negative and finite"
+    return _checked(name, value, lambda v: (v >= 0) & np.isfinite(v), allowed)
+
+
+def _checked(name, value, is_allowed, allowed):
+    array = np.asarray(value, dtype=np.float64)
+    bad = array[~is_allowed(array)]
+    if bad.size:
+        raise ValueError(f"{name}: got {bad.flat[0]:g}; allowed is {allowed}")
+    return array

@@ -1,0 +1,213 @@
+"""Deep linear networks: the dynamics of singular modes (curvature2020linear).
+
+For white inputs of variance λ and layers aligned with the target, each mode k evolves by
+itself under w ← w − η H^(−power) g:
+
+    dσ_i/dt = −(2 · loss_scale · λ) (σ̄ − σ̄*) j_i ‖j‖^(−2 power) λ^(−power),   σ̄ = Π σ_i,
+
+with j_i = ∂σ̄/∂σ_i and t = η · steps (`modes` has the other rules). The discrete step keeps
+layers aligned too, so `order="full"` iterates it exactly; "flow" is the limit η → 0.
+"""
+
+from typing import Any, ClassVar, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from learndyn.networks import Aligned, DeepLinear
+from learndyn.networks.base import Weights
+from learndyn.networks.layers import aligned_layers
+from learndyn.numerics.checks import one_of
+from learndyn.numerics.matrix_product import product
+from learndyn.numerics.precision import in_float64
+from learndyn.numerics.types import Array
+from learndyn.problems import Dataset, MapStatistics, TeacherStudent
+from learndyn.rules import GradientDescent, NaturalGradient
+from learndyn.system import System
+from learndyn.theory.base import (
+    AbstractTheory,
+    Clock,
+    Coverage,
+    Realise,
+    Reference,
+    Variable,
+    sample,
+)
+from learndyn.theory.deep_linear import map_dynamics, modes
+from learndyn.theory.deep_linear.state import Modes, checked, off_diagonal, project
+
+ALIGNED = 1e-6  # relative weight outside the modes up to which a start counts as aligned
+WHITE = 1e-9  # relative anisotropy of the inputs up to which they count as white
+
+
+class DeepLinearTheory(AbstractTheory):
+    """Singular modes of a deep linear network under (fractional, natural) gradient rules."""
+
+    target: np.ndarray  # singular values of the map to be learned
+    variance: np.ndarray  # λ of the white inputs
+
+    name: ClassVar[str] = "deep linear"
+    orders: ClassVar[tuple[str, ...]] = ("full", "flow")
+    maps: ClassVar[tuple[str, ...]] = ("full",)
+    reference: ClassVar[tuple[Reference, ...]] = (
+        Reference("curvature2020linear", "Eqs. 6, 12, 14, 18, 24-26 (modes), 20-22 (map)"),
+    )
+    variables: ClassVar[dict[str, Variable]] = {
+        "sigma": Variable(("mode", "layer"), "strength of a mode in a layer", ""),
+        "map": Variable(("mode",), "strength of a mode of the map", ""),
+        "error": Variable((), "loss above its floor", ""),
+    }
+
+    def __init__(self, system: System):
+        self.system = system
+        target, root = _statistics(system)
+        self.target = np.linalg.svd(target, compute_uv=False)
+        self.variance = np.asarray(np.sum(root**2) / len(root))
+
+    @classmethod
+    def covers(cls, system: System) -> Coverage:
+        problem, network, rule = system.problem, system.network, system.rule
+        if not isinstance(network, DeepLinear):
+            return Coverage("none", f"the network is a {type(network).__name__}, not DeepLinear")
+        if not isinstance(rule, GradientDescent | NaturalGradient):
+            return Coverage("none", f"the rule is {type(rule).__name__}, which samples")
+        if isinstance(problem, TeacherStudent) and getattr(problem.teacher, "matrix", 0) is None:
+            return Coverage("none", "the teacher's matrix is drawn, not given")
+        if not _is_white(system):
+            return Coverage("none", "the inputs are not white")
+        if isinstance(network.init, Aligned):
+            return Coverage("exact", "layers aligned with the target stay so")
+        return Coverage("approximate", "layers that do not start aligned mix the modes")
+
+    def judge(self, state: Modes, realise: Realise) -> Coverage:
+        weights, _ = realise()
+        outside = off_diagonal(weights, _statistics(self.system).target)
+        level = "exact" if outside < ALIGNED else "approximate"
+        return Coverage(level, f"{outside:.1e} of the weights lie outside the modes")
+
+    def draw(self, key: int) -> tuple[Modes, Realise]:
+        weights, teacher = sample(self.system, key)
+        return self.project(weights, teacher), lambda: (weights, teacher)
+
+    def check(self, state: Any) -> Modes:
+        widths = cast(DeepLinear, self.system.network).widths
+        given = checked(state, len(self.target), len(widths) - 1)
+        fits = np.minimum(widths[1:], widths[:-1])
+        if np.any((np.arange(len(self.target))[:, None] >= fits) & (given.sigma != 0)):
+            raise ValueError(
+                "state: got strengths of modes that a layer is too narrow for; allowed is 0"
+            )
+        return given
+
+    def project(self, weights: Weights, teacher: Weights) -> Modes:
+        layers = tuple(np.asarray(w, np.float64) for w in weights)
+        return Modes(project(layers, _statistics(self.system).target))
+
+    def realise(self, state: Modes, key: int) -> tuple[Weights, Weights]:
+        rng = np.random.default_rng(key)
+        widths, target = cast(DeepLinear, self.system.network).widths, _statistics(self.system)[0]
+        teacher = self.system.problem.draw_teacher(rng)
+        return aligned_layers(rng, widths, target, np.asarray(state.sigma)), teacher
+
+    @in_float64
+    def drift(self, state: Modes, order: str = "flow") -> Modes:
+        """D σ / d step in the limit of a small learning rate, η included."""
+        one_of("order", order, ("flow",))
+        return Modes(self.system.rule.learning_rate * self._velocity(jnp.asarray(state.sigma)))
+
+    @in_float64
+    def advance(self, state: Modes) -> Modes:
+        sigma, rule = jnp.asarray(state.sigma), self.system.rule
+        change = rule.learning_rate * self._velocity(sigma)
+        clip = getattr(rule, "clip", None)
+        if clip is not None:
+            size = jnp.sqrt(jnp.sum(change**2))
+            change = change * jnp.minimum(1.0, clip / jnp.maximum(size, 1e-300))
+        return Modes(sigma + change)
+
+    def clock(self, order: str) -> Clock:
+        if order == "full":
+            return Clock("steps", 1.0, 1.0)
+        per_time = float(1 / self.system.rule.learning_rate)
+        return Clock("learning rate × steps", per_time, per_time)
+
+    @in_float64
+    def observe(self, state: Modes) -> dict[str, Any]:
+        sigma = jnp.asarray(state.sigma)
+        map_ = jnp.prod(sigma, axis=1)
+        scale = self.system.problem.loss_scale * self.variance
+        return {"sigma": sigma, "map": map_, "error": scale * jnp.sum((map_ - self.target) ** 2)}
+
+    def measure(self, weights: Weights, teacher: Weights) -> dict[str, Any]:
+        """As `observe`, but with the whole loss, what lies outside the modes included."""
+        found = self.observe(self.project(weights, teacher))
+        target, root = _statistics(self.system)
+        gap = np.asarray(product(tuple(np.asarray(w, np.float64) for w in weights))) - target
+        error = self.system.problem.loss_scale * np.sum((gap @ root) ** 2)
+        return found | {"error": np.asarray(error)}
+
+    @in_float64
+    def invariants(self, state: Modes) -> dict[str, Array]:
+        """The rule's constants of motion, between neighbouring layers (Eqs. 7, 24-26)."""
+        rule = _options(self.system)
+        kept = modes.invariants(jnp.asarray(state.sigma), power=rule.power, blocks=rule.blocks)
+        return {"difference": kept}
+
+    def landmarks(self) -> dict[str, float]:
+        d = cast(DeepLinear, self.system.network).depth
+        power = _options(self.system).power
+        p = map_dynamics.stiffness(d, power)
+        rate = self._scale() * map_dynamics.depth_calibrated_rate(1.0, d, power)
+        return {
+            "stiffness": float(p),
+            "effective_depth": float(map_dynamics.effective_depth(d, power)),
+            "rate": float(rate * self.target[0] ** p),
+        }
+
+    def _velocity(self, sigma: Array) -> Array:
+        rule = _options(self.system)
+        # H is λ times that of unit inputs: a damping ε of it is one of ε/λ there.
+        paper = (1 + rule.damping) ** rule.power if rule.damping_form == "paper" else 1.0
+        return (
+            self._scale()
+            * paper
+            * modes.velocity(
+                sigma,
+                jnp.asarray(self.target),
+                power=rule.power,
+                blocks=rule.blocks,
+                damping=rule.damping / self.variance,
+                form="levenberg",
+            )
+        )
+
+    def _scale(self) -> Array:
+        power = _options(self.system).power
+        return 2 * self.system.problem.loss_scale * self.variance ** (1 - power)
+
+
+def _options(system: System) -> NaturalGradient:
+    """The rule as a natural gradient; plain gradient descent has power 0."""
+    if isinstance(system.rule, NaturalGradient):
+        return system.rule
+    return NaturalGradient(1.0, power=0.0)
+
+
+def _statistics(system: System) -> MapStatistics:
+    problem = system.problem
+    teacher = getattr(getattr(problem, "teacher", None), "matrix", ())
+    with jax.enable_x64(True):
+        found = problem.map_statistics(teacher)
+    assert found is not None
+    return MapStatistics(np.asarray(found.target), np.asarray(found.root))
+
+
+def _is_white(system: System) -> bool:
+    problem = system.problem
+    if isinstance(problem, Dataset) and problem.outputs is None:
+        return False
+    root = _statistics(system).root
+    correlations = root @ root.T
+    mean = np.trace(correlations) / len(root)
+    return bool(np.allclose(correlations, mean * np.eye(len(root)), rtol=0, atol=WHITE * mean))
