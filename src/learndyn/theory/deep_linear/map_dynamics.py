@@ -21,7 +21,7 @@ _TERMS = 56  # of series in x <= 1/2: the rest is below 2^-53
 
 
 def stiffness(d: Number, power: Number) -> Array:
-    """P = 2 (1 − 1/d)(1 − power) = 2 (d − 1)(q − 1)/(d q) (Eq. 21); d may be infinite.
+    """p = 2 (1 − 1/d)(1 − power) = 2 (d − 1)(q − 1)/(d q) (Eq. 21); d may be infinite.
 
     Examples:
         >>> float(stiffness(4, 1 / 2)), float(stiffness(4, 0)), float(stiffness(4, 1))
