@@ -7,10 +7,11 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from learndyn.numerics import matrix_product
-from learndyn.numerics.matrix_product import inverse_power
 
 STATIC = ("blocks", "form")
 compiled = jax.jit(matrix_product.natural_direction, static_argnames=STATIC)
+inverse_power = jax.jit(matrix_product.inverse_power, static_argnames=("power", "form"))
+map_kernel, sides = jax.jit(matrix_product.map_kernel), jax.jit(matrix_product.sides)
 compiled_for_power = jax.jit(matrix_product.natural_direction, static_argnames=("power", *STATIC))
 
 SIZES = [(3, 4, 2), (4, 2, 5), (2, 3, 5), (3, 3, 3, 3), (4, 3, 5, 2), (5, 2, 4, 3, 4), (4, 3)]
@@ -200,7 +201,7 @@ def test_products_and_sides(sizes):
     expected = np.linalg.multi_dot([np.eye(sizes[-1]), *weights[::-1], np.eye(sizes[0])])
     np.testing.assert_allclose(whole, expected, atol=1e-12)
     for R in (None, root):
-        lefts, rights = matrix_product.sides(weights, R)
+        lefts, rights = sides(weights, R)
         for left, w, right in zip(lefts, weights, rights, strict=True):
             whitened = whole if R is None else whole @ R
             np.testing.assert_allclose(left @ w @ right, whitened, atol=1e-12)
@@ -211,7 +212,7 @@ def test_kernel_is_the_jacobians(sizes):
     weights, _, root = draw(sizes, columns=3)
     for R in (None, root):
         J = np.hstack(jacobians(weights, R))
-        found = matrix_product.map_kernel(weights, R)
+        found = map_kernel(weights, R)
         np.testing.assert_allclose(found, J @ J.T, rtol=1e-12, atol=1e-12 * np.sum(J**2))
 
 
@@ -293,7 +294,7 @@ def test_reference_updates(sizes):
             norm = np.sqrt(sum(np.sum(w**2) for w in found))
             assert abs(norm - np.linalg.norm(Delta)) < 1e-13 * norm
     if len(weights) == 4:
-        values = np.linalg.eigvalsh(matrix_product.map_kernel(weights))
+        values = np.linalg.eigvalsh(map_kernel(weights))
         np.testing.assert_allclose(values, KERNEL_EIGENVALUES, rtol=1e-12)
 
 
@@ -393,7 +394,7 @@ def test_singular_matrices_take_the_pseudo_inverse():
     expected = np.linalg.pinv(K, rcond=1e-12, hermitian=True) @ v
     np.testing.assert_allclose(inverse_power(K, v, 1), expected, atol=1e-11)
     np.testing.assert_allclose(inverse_power(K, v, 0), v, atol=0)
-    traced = jax.jit(lambda power: inverse_power(K, v, power))
+    traced = jax.jit(lambda power: matrix_product.inverse_power(K, v, power))
     np.testing.assert_allclose(traced(0.0), v, atol=1e-13)  # no projection on the range of K
     assert np.all(inverse_power(np.zeros((4, 4)), np.ones(4), 1) == 0)
 
@@ -414,4 +415,4 @@ def test_bad_input():
     with pytest.raises(ValueError, match="form: got 'other'; allowed is one of 'paper'"):
         matrix_product.natural_direction(weights, G, 1, form="other")
     with pytest.raises(ValueError, match=r"damping: got -0\.1; allowed is a non-negative"):
-        inverse_power(np.eye(2), np.ones(2), 1, damping=-0.1)
+        matrix_product.inverse_power(np.eye(2), np.ones(2), 1, damping=-0.1)

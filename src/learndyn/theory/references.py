@@ -51,5 +51,12 @@ PAPERS = {
             1995,
             "Physical Review E 52, 4225",
         ),
+        Paper(
+            "curvature2020linear",
+            "Anonymous (under review)",
+            "Curvature-corrected learning dynamics in deep linear neural networks",
+            2020,
+            "review copy",
+        ),
     )
 }

@@ -68,7 +68,7 @@ def late_loss_reduction(t: Array | float, p: int, p_star: int, epsilon: Array | 
 
 
 def half_loss_time(p: int, p_star: int, epsilon: float) -> float:
-    """T at which the late loss reduction, extrapolated, brings the risk to half its start."""
+    """t at which the late loss reduction, extrapolated, brings the risk to half its start."""
     drop = plateau_risk(p, p_star) - start_risk(p, p_star) / 2
     return np.log(drop / (4 * epsilon**2 * norm_fixed_point(p))) / (2 * growth_rate(p, p_star))
 
@@ -154,13 +154,13 @@ def scale_rate(p: int, p_star: int) -> float:
 
 
 def tail_risk(p: int, p_star: int, kick: float) -> float:
-    """Lim R t² for p > p*: Hessian-null directions of quartic growth make the tail algebraic."""
+    """lim R t² for p > p*: Hessian-null directions of quartic growth make the tail algebraic."""
     flow = (p - p_star) * p**2 * (p_star + 2) / (128 * (p + 2))
     return flow / (1 - (4 * kick / p) / (1 - 8 * kick / (p * p_star)))
 
 
 def tail_norm(p: int, p_star: int) -> float:
-    """Lim q_⊥ t for p > p*: the student's norm in the p − p* directions that it must give up.
+    """lim q_⊥ t for p > p*: the student's norm in the p − p* directions that it must give up.
 
     At every stable learning rate: the terms of higher order in it are of order q_⊥³.
     """

@@ -9,6 +9,8 @@ x = σ̄/σ̄_* and τ = η̄ σ̄_*^p t it is dx/dτ = (1 − x) x^p. Equation 
 curvature2020linear.
 """
 
+import itertools
+
 import numpy as np
 from numpy.polynomial.polynomial import polyval
 from scipy.optimize import elementwise
@@ -160,6 +162,14 @@ def update_speed(alpha: Number, d: Number, power: Number) -> Array:
 def loss_rate(alpha: Number, d: Number, power: Number) -> Array:
     """(dL/dt)/L = −2 (d α^(2(d − 1)))^(1 − power) per η (S.I.17), for w_i = α O_i."""
     return -2 * _strength(alpha, d) ** (1 - _power(power))
+
+
+def conserved(weights: tuple[Array, ...]) -> list[Array]:
+    """w_i w_iᵀ − w_{i+1}ᵀ w_{i+1} for i = 1 … d − 1 (Theorem 1).
+
+    Constant under every update −ℓ_iᵀ Λ r_iᵀ: all powers, damped or not, without blocks.
+    """
+    return [w @ w.T - above.T @ above for w, above in itertools.pairwise(weights)]
 
 
 def _exponential(tau, x0):

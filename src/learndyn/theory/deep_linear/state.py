@@ -9,6 +9,9 @@ from learndyn.numerics.precision import as_float64
 from learndyn.numerics.types import Array
 
 
+ROUNDING = 1e-13  # of a layer's norm: what it stretches a vector by less counts as zero
+
+
 class Modes(eqx.Module):
     """Strengths sigma[mode, layer] along the singular vectors of the target.
 
@@ -62,7 +65,7 @@ def _strengths(weights: tuple[np.ndarray, ...], u: np.ndarray, v: np.ndarray) ->
     for w in weights[:-1]:
         v = w @ v
         size = float(np.linalg.norm(v))
-        if size == 0:
+        if size <= ROUNDING * np.linalg.norm(w):
             return _behind(weights, u, forward)
         forward.append(size)
         v = v / size
@@ -75,6 +78,7 @@ def _behind(weights: tuple[np.ndarray, ...], u: np.ndarray, forward: list[float]
     for w in weights[: len(forward) : -1]:
         u = w.T @ u
         size = float(np.linalg.norm(u))
+        size = size if size > ROUNDING * np.linalg.norm(w) else 0.0
         backward.append(size)
-        u = u / size if size else u
+        u = u / size if size else 0 * u
     return [*forward, 0.0, *backward[::-1]]

@@ -1,0 +1,1 @@
+"""Curvature-corrected learning dynamics in deep linear neural networks."""

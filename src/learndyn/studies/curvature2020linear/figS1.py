@@ -1,0 +1,272 @@
+"""Fig. S.I.1: update speeds against the scale of the weights."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from scipy import stats
+
+import learndyn as ld
+from learndyn.analysis import fit_power_law
+from learndyn.numerics.linalg import orthonormal_rows
+from learndyn.numerics.matrix_product import sides
+from learndyn.numerics.precision import in_float64
+from learndyn.plotting import panels
+from learndyn.rules.population import loss_of
+from learndyn.studies.claims import Claim
+from learndyn.studies.curvature2020linear._model import RULES, linear_system
+from learndyn.studies.registry import Report
+from learndyn.theory.deep_linear import map_dynamics
+
+TITLE = "Parameter and loss update speeds against the scale of the weights"
+LEVEL = 0.01  # chance of a false alarm, over all slopes together
+SMALL = 0.2  # scales up to which slopes are fitted: there the target dominates Δ
+FLAT = 0.1  # slopes below it are those of zero-power laws, which are exact
+ROUNDING = 1e-12  # of products and eigenvalues of a few well-conditioned 6 × 6 matrices
+
+
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """Sizes of the figure; the paper gives only the 10 draws of the weights."""
+
+    width: int = 6
+    depths: tuple[int, ...] = (2, 3, 5)
+    lowest: float = 0.03
+    highest: float = 1.0
+    scales: int = 10
+    draws: int = 10
+    key: int = 1
+
+
+PRESETS = {"quick": Params(), "paper": Params(width=12, depths=(2, 3, 4, 5), scales=25)}
+
+
+def compute(params: Params, report: Report) -> xr.Dataset:
+    """‖dw/dt‖/√L and −(dL/dt)/L of square networks α w, w balanced or drawn (Xavier)."""
+    scales = np.geomspace(params.lowest, params.highest, params.scales)
+    found, conditions = [], []
+    for number, depth in enumerate(params.depths):
+        starts, targets = _draw(params, depth)
+        conditions.append([_condition(start) for start in starts])
+        for place, make in enumerate(RULES.values()):
+            report((number + place / len(RULES)) / len(params.depths))
+            found.append(_speeds(make(1.0), scales, starts, targets))
+    report(1.0)
+    shape = (len(params.depths), len(RULES), 2, params.draws, len(scales), 2)
+    values = np.stack(found).reshape(shape)
+    dims = ("depth", "rule", "start", "draw", "scale")
+    names = {"speed": "‖dw/dt‖ / √L", "loss_rate": "−(dL/dt) / L"}
+    data = xr.Dataset(
+        {
+            name: (dims, values[..., i], {"long_name": text})
+            for i, (name, text) in enumerate(names.items())
+        },
+        coords={
+            "depth": list(params.depths),
+            "rule": list(RULES),
+            "start": ["balanced", "random"],
+            "scale": scales,
+            "power": ("rule", [float(getattr(make(1.0), "power", 0)) for make in RULES.values()]),
+        },
+        attrs={"width": params.width},
+    )
+    conditions = np.reshape(conditions, (len(params.depths), 2, params.draws))
+    data["condition"] = (("depth", "start", "draw"), conditions)
+    return data
+
+
+def draw(data: xr.Dataset) -> Figure:
+    """Both speeds at the smallest and the largest depth: random weights over closed forms.
+
+    Points are means of logarithms, bars their standard deviation: NGD-d varies by decades.
+    """
+    figure, axes = panels(4)
+    depths = data["depth"].values[[0, -1]]
+    rows = [(name, depth) for name in ("speed", "loss_rate") for depth in depths]
+    for axis, (name, depth) in zip(axes, rows, strict=True):
+        for number, rule in enumerate(data["rule"].values):
+            values = data[name].sel(depth=depth, rule=rule, start="random")
+            style = {"color": f"C{number}", "markersize": 3, "linewidth": 1, "capsize": 2}
+            style |= {"linestyle": "none", "mfc": "none" if rule.endswith("-d") else f"C{number}"}
+            mean, spread = np.log(values).mean("draw"), np.log(values).std("draw", ddof=1)
+            middle = np.exp(mean)
+            bars = [middle - np.exp(mean - spread), np.exp(mean + spread) - middle]
+            axis.errorbar(data["scale"], middle, bars, fmt="o", **style, label=rule)
+            if not rule.endswith("-d"):
+                closed = _predicted(data, name).sel(depth=depth, rule=rule)
+                axis.plot(data["scale"], closed, ":", color=f"C{number}")
+        axis.set(xscale="log", yscale="log", xlabel="scale α of the weights")
+        axis.set(ylabel=data[name].attrs["long_name"], title=f"depth {depth}")
+    axes[0].plot([], [], ":", color="0.3", label="balanced (S.I.16, 17)")
+    axes[0].legend(frameon=False, fontsize=7)
+    return figure
+
+
+def check(data: xr.Dataset) -> list[Claim]:
+    """Exact for balanced weights, the same slopes for random ones; two exact zero laws."""
+    speed = data["speed"].sel(start="random")
+    rate = data["loss_rate"].sel(start="random")
+    rounding = data["condition"].sel(start="random") * np.finfo(float).eps * data.attrs["width"]
+    zero = {
+        "the speed ‖dw/dt‖/√L of √NGD and √NGD-d is √2": speed.sel(rule=["√NGD", "√NGD-d"])
+        / np.sqrt(2),
+        "the loss rate of NGD and NGD-d is −2": rate.sel(rule=["NGD", "NGD-d"]) / 2,
+    }
+    excess = (speed.sel(rule="NGD-d") / speed.sel(rule="NGD")).min()
+    return [
+        *(_exact(data, name) for name in ("speed", "loss_rate")),
+        *(_slopes(data, name) for name in ("speed", "loss_rate")),
+        *(_zero_power(text, values, rounding) for text, values in zero.items()),
+        Claim(
+            statement="NGD-d moves the weights further than NGD: smallest ratio of ‖dw/dt‖",
+            source="Fig. S.I.1, footnote 7",
+            relation="≥",
+            expected=1.0,
+            measured=float(excess),
+            tolerance=float(rounding.max()),
+            tolerance_from="NGD is the shortest update with that map velocity; rounding",
+        ),
+        *(_shift(data, name) for name in ("speed", "loss_rate")),
+        *_root_with_blocks(rate),
+    ]
+
+
+def _draw(params: Params, depth: int) -> tuple[list[tuple[np.ndarray, ...]], list[np.ndarray]]:
+    """Balanced starts, then random ones, with their targets."""
+    rng = np.random.default_rng([params.key, depth])
+    n = params.width
+    drawn = [ld.Xavier().sample(rng, (n,) * (depth + 1), None) for _ in range(params.draws)]
+    targets = [rng.standard_normal((n, n)) / np.sqrt(n) for _ in drawn]
+    balanced = [tuple(orthonormal_rows(w) for w in weights) for weights in drawn]
+    return balanced + drawn, targets + targets
+
+
+@in_float64
+def _speeds(rule, scales, starts, targets) -> np.ndarray:
+    """(starts, scales, 2): the normalised speeds of weights and loss."""
+    widths = [w.shape[1] for w in starts[0]] + [len(targets[0])]
+    system = linear_system(rule, targets[0], widths, ld.Xavier())
+
+    def measure(scale, start, target):
+        weights = tuple(scale * w for w in start)
+        velocity = rule.velocity(system.problem, system.network, target)(weights)
+        of_weights = loss_of(rule, system.problem, system.network, target)
+        loss, change = jax.jvp(of_weights, (weights,), (velocity,))
+        length = jnp.linalg.norm(jnp.stack([jnp.linalg.norm(v) for v in velocity]))
+        return jnp.stack([length / jnp.sqrt(loss), -change / loss])
+
+    stacked = tuple(jnp.stack(layers) for layers in zip(*starts, strict=True))
+    every = jax.vmap(jax.vmap(measure, (0, None, None)), (None, 0, 0))
+    return jax.jit(every)(scales, stacked, jnp.stack(targets))
+
+
+def _condition(start: tuple[np.ndarray, ...]) -> float:
+    """The largest condition number of a block of the Gauss-Newton matrix."""
+    pairs = zip(*sides(start), strict=True)
+    return max(float(np.linalg.cond(left) * np.linalg.cond(right)) ** 2 for left, right in pairs)
+
+
+def _predicted(data: xr.Dataset, name: str) -> xr.DataArray:
+    form = {"speed": map_dynamics.update_speed, "loss_rate": map_dynamics.loss_rate}[name]
+    return abs(xr.apply_ufunc(form, data["scale"], data["depth"], data["power"]))
+
+
+def _exact(data: xr.Dataset, name: str) -> Claim:
+    found = data[name].sel(start="balanced") / _predicted(data, name)
+    return Claim(
+        statement=f"balanced weights follow the closed form of {data[name].long_name}, all rules",
+        source={"speed": "S.I.16", "loss_rate": "S.I.17"}[name],
+        relation="=",
+        expected=0.0,
+        measured=float(abs(found - 1).max()),
+        tolerance=ROUNDING,
+        tolerance_from="exact for w_i = α O_i; rounding",
+    )
+
+
+def _slopes(data: xr.Dataset, name: str) -> Claim:
+    """Exponents of drawn weights; Δ adds what is odd in the target's sign, of mean zero."""
+    small = data.sel(scale=data["scale"] <= SMALL)
+    found, closed = _slope(small[name].sel(start="random")), _slope(_predicted(small, name))
+    count = found.sizes["draw"]
+    distance = abs(found.mean("draw") - closed) / found.std("draw", ddof=1) * np.sqrt(count)
+    distance = distance.where(abs(closed) > FLAT)
+    cases = int(distance.notnull().sum())
+    return Claim(
+        statement=f"random weights have the exponents of balanced ones in {data[name].long_name}: "
+        "largest deviation of a mean slope, in standard errors",
+        source={"speed": "Fig. S.I.1, S.I.16", "loss_rate": "Fig. S.I.1, S.I.17"}[name],
+        relation="≤",
+        expected=float(stats.t(count - 1).ppf(1 - LEVEL / (2 * cases))),
+        measured=float(distance.max()),
+        tolerance=0.0,
+        tolerance_from=f"Student t, {count} draws, {cases} slopes, {LEVEL:.0%} together",
+    )
+
+
+def _shift(data: xr.Dataset, name: str) -> Claim:
+    """How far right of the balanced curve that of random weights lies, at the lowest scale."""
+    closed = _predicted(data, name)
+    slope = _slope(closed)
+    ratio = (data[name].sel(start="random") / closed).isel(scale=0, drop=True)
+    shift = (-np.log(ratio) / slope).where(abs(slope) > FLAT)
+    count, cases = shift.sizes["draw"], int(shift.isel(draw=0).notnull().sum())
+    error = shift.std("draw", ddof=1) / np.sqrt(count)
+    upper = shift.mean("draw") + error * stats.t(count - 1).ppf(1 - LEVEL / cases)
+    return Claim(
+        statement=f"random weights shift curves of {data[name].long_name} to the right, or SGD's "
+        "not at all: upper confidence limit of log(shift in α) of the curve with the smallest "
+        f"(mean shifts are factors of {np.exp(float(shift.mean('draw').min())):.2f} to "
+        f"{np.exp(float(shift.mean('draw').max())):.2f})",
+        source="Fig. S.I.1",
+        relation="≥",
+        expected=0.0,
+        measured=float(upper.min()),
+        tolerance=0.0,
+        tolerance_from=f"Student t, {count} draws, {cases} curves, {LEVEL:.0%} together",
+    )
+
+
+def _slope(values: xr.DataArray) -> xr.DataArray:
+    fit = lambda y: fit_power_law(values["scale"].values, y).slope
+    return xr.apply_ufunc(fit, values, input_core_dims=[["scale"]], vectorize=True)
+
+
+def _zero_power(text: str, ratio: xr.DataArray, rounding: xr.DataArray) -> Claim:
+    return Claim(
+        statement=f"zero-power law, exact for random weights too: {text}; largest relative "
+        "deviation, in units of rounding × condition number",
+        source="S.I. section 3",
+        relation="≤",
+        expected=1.0,
+        measured=float((abs(ratio - 1) / rounding).max()),
+        tolerance=0.0,
+        tolerance_from="rounding times the condition number of the blocks, draw by draw",
+    )
+
+
+def _root_with_blocks(rate: xr.DataArray) -> list[Claim]:
+    """√NGD-d has √NGD's speed, which the zero-power law covers, but not its loss rate."""
+    ratio = rate.sel(rule="√NGD-d") / rate.sel(rule="√NGD")
+    ratio = ratio.isel(scale=0)  # one number a draw
+    count, depths = ratio.sizes["draw"], ratio["depth"].values
+    half = stats.t(count - 1).ppf(1 - LEVEL / len(depths)) * ratio.std("draw", ddof=1)
+    mean, half = ratio.mean("draw"), half / np.sqrt(count)
+    return [
+        Claim(
+            statement=f"√NGD-d lowers the loss more slowly than √NGD at depth {depth}: mean ratio "
+            f"of loss rates {float(mean.sel(depth=depth)):.3f}, with its upper confidence limit",
+            source="Fig. S.I.1",
+            relation="≤",
+            expected=1.0,
+            measured=float((mean + half).sel(depth=depth)),
+            tolerance=0.0,
+            tolerance_from=f"Student t, {count} draws, {LEVEL:.0%} over all depths",
+            kind="erratum",
+            printed="sNGD-d exhibits identical match with sNGD for both parameter and loss update",
+        )
+        for depth in depths
+    ]
