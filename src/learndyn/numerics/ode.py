@@ -7,7 +7,7 @@ import diffrax
 import jax
 import jax.numpy as jnp
 
-from learndyn.numerics.types import Array, Number
+from learndyn.numerics.types import Array
 
 MAX_STEPS = 200_000
 
@@ -34,8 +34,8 @@ def integrate(
     times: Array,
     save: Callable[[Any], Any],
     *,
-    rtol: Array | Number,
-    atol: Array | Number,
+    rtol: Any,
+    atol: Any,
     bound: Array,
 ) -> Trajectory:
     """Integrates dy/dt = field(y) from time 0 by Dopri8, saving `save(y)` at `times`.
@@ -75,9 +75,7 @@ def largest(tree: Any) -> Array:
     return jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(tree)]))
 
 
-def _controller(
-    times: Array, rtol: Array | Number, atol: Array | Number
-) -> diffrax.AbstractStepSizeController:
+def _controller(times: Array, rtol: Any, atol: Any) -> diffrax.AbstractStepSizeController:
     # Steps end on the asked times, since interpolating between steps loses a digit or two, and
     # the largest error counts, since a mean would be diluted by entries that never move.
     adaptive = diffrax.PIDController(rtol=rtol, atol=atol, norm=largest)

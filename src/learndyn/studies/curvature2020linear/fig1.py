@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import learndyn as ld
+from learndyn.numerics.precision import in_float64
 from learndyn.plotting import panels
 from learndyn.simulation.flow import RTOL
 from learndyn.studies.claims import Claim
@@ -24,7 +25,8 @@ TITLE = "Paths and speeds of a singular mode in the plane (σ1, σ2), d = 2"
 FULL = ["SGD", "NGD", "√NGD"]  # the rules that correct all layers together
 SLACK = 1e4 * RTOL  # steps of the integrator, times the growth of their errors
 SLACK_FROM = "rtol 1e-10 of the integrator × 1e4 for the number of steps and the growth of errors"
-ROUNDING = 1e-10  # of one step, by eigenvectors in float64
+STEP = 1e-3  # learning rate of the single steps
+ROUNDING = 1e-10  # of one such step, by eigenvectors in float64
 MOVED = 1e3 * SLACK  # what cannot be the integrator's
 
 
@@ -66,11 +68,11 @@ def _times(params: Params) -> np.ndarray:
     return np.concatenate([early, np.linspace(4, params.horizon, 11)[1:]])
 
 
-def _system(params: Params, name: str, depth: int = 2) -> ld.System:
+def _system(params: Params, name: str, depth: int = 2, rate: float = 1.0) -> ld.System:
     """Modes that share a strength; the initialisation is that of the unaligned networks."""
     n = len(params.sigma_1)
     target = params.target * np.eye(n)
-    return linear_system(RULES[name](1.0), target, (depth + 1) * [n], ld.Xavier(params.scale))
+    return linear_system(RULES[name](rate), target, (depth + 1) * [n], ld.Xavier(params.scale))
 
 
 def _aligned(params: Params, name: str, times: np.ndarray) -> xr.Dataset:
@@ -80,20 +82,26 @@ def _aligned(params: Params, name: str, times: np.ndarray) -> xr.Dataset:
     begin = ld.start(system, key=params.key, state=ld.Modes(sigma))
     theory = ld.solve(system, times, start=begin, order="flow", rtol=1e-10, atol=1e-12)
     network = ld.simulate(system, times, start=begin, method="flow")
-    step = ld.update(system, begin.weights, teacher=begin.teacher)
-    velocity = ld.theory_of(system).project(step, begin.teacher).sigma - sigma
-    grid = _grid(params)
-    rate = modes.velocity(grid, np.full(len(grid), params.target), **_options(name))
-    drift = [modes.invariants(network["sigma"].values[0], **_options(name))]
+    grid, options = _grid(params), _options(name)
+    rate = in_float64(modes.velocity)(grid, np.full(len(grid), params.target), **options)
+    invariant = in_float64(modes.invariants)(network["sigma"].values[0], **options)
     table = {
         "theory": (("time", "mode", "layer"), theory["sigma"].values),
         "network": (("time", "mode", "layer"), network["sigma"].values[0]),
-        "invariant": (("time", "mode"), np.asarray(drift[0])[..., 0]),
-        "velocity": (("mode", "layer"), np.asarray(velocity)),
+        "invariant": (("time", "mode"), invariant[..., 0]),
+        "velocity": (("mode", "layer"), _velocity(params, name, begin)),
         "grid": (("place", "layer"), grid),
-        "field": (("place", "layer"), np.asarray(rate) / _gap(grid, params.target)),
+        "field": (("place", "layer"), rate / _gap(grid, params.target)),
     }
     return xr.Dataset(table)
+
+
+def _velocity(params: Params, name: str, begin: ld.Start) -> np.ndarray:
+    """dσ/dt of the real network at its start, from one small step of its rule."""
+    system = _system(params, name, rate=STEP)
+    moved = ld.update(system, begin.weights, teacher=begin.teacher)
+    found = ld.theory_of(system).project(moved, begin.teacher)
+    return np.asarray(found.sigma - begin.state.sigma) / STEP
 
 
 def _options(name: str) -> dict[str, Any]:
@@ -222,7 +230,7 @@ def _small(statement: str, source: str, values: xr.DataArray) -> Claim:
 def _speed(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
     """‖σ̇‖/|σ_Δ| of the real network at the starts, and ‖j‖ there."""
     sigma = data["network"].isel(time=0).values
-    j = np.linalg.norm(np.asarray(modes.coupling(sigma)), axis=1)
+    j = np.linalg.norm(in_float64(modes.coupling)(sigma), axis=1)
     gap = _gap(sigma, data.attrs["target"])[:, 0]
     return np.linalg.norm(data["velocity"].values, axis=1) / gap, j
 
