@@ -8,7 +8,12 @@ import learndyn as ld
 from learndyn.studies import claims as claims_room
 from learndyn.studies import registry
 
-LONG = {"bocchi2026escape/fig1", "bocchi2026escape/jitter"}
+LONG = {
+    "bocchi2026escape/fig1",
+    "bocchi2026escape/jitter",
+    "curvature2020linear/fig1",
+    "curvature2020linear/fig3",
+}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ identity, and aligned modes do not see each other.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
@@ -55,11 +55,12 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     for number, name in enumerate(RULES):
         parts.append(_aligned(params, name, times))
         report((number + 1) / (len(RULES) + 2))
-    aligned = xr.concat(parts, xr.Variable("rule", list(RULES)))
+    aligned = cast(xr.Dataset, xr.concat(parts, xr.Variable("rule", list(RULES))))
     others = [_others(params, name, times) for name in FULL]
     report(1.0)
-    rest = xr.concat(others, xr.Variable("full_rule", FULL))
-    return xr.merge([aligned, rest]).assign_coords(time=times).assign_attrs(target=params.target)
+    rest = cast(xr.Dataset, xr.concat(others, xr.Variable("full_rule", FULL)))
+    attributes = {"target": params.target, "unaligned_depth": params.unaligned_depth}
+    return xr.merge([aligned, rest]).assign_coords(time=times).assign_attrs(attributes)
 
 
 def _times(params: Params) -> np.ndarray:
@@ -163,7 +164,7 @@ def _plane(axis: Axes, data: xr.Dataset, target: float, *, dots: bool) -> None:
         axis.plot(*path.T, color="red", linewidth=1.2)
         axis.plot(*real[early][::4].T, ".", color="black", markersize=2.5)
         if dots:
-            axis.plot(*path[early][::5].T, "o", color="red", markersize=4)
+            axis.plot(*path[early][::5].T, "o", color="red", markersize=3.5)
     axis.plot([], [], "r-", label="modes, Eqs. 14 and 25")
     axis.plot([], [], "k.", markersize=3, label="real network")
     if dots:
@@ -199,6 +200,8 @@ def check(data: xr.Dataset) -> list[Claim]:
                abs(maps.sel(rule="NGD") - maps.sel(rule="NGD-d"))),
         _small("SGD, NGD and √NGD end in one point of the plane: largest |Δσ|, aligned modes",
                "Fig. 1A-C", ends.max("rule") - ends.min("rule")),
+        _small("unaligned networks have converged: largest loss over that at the start", "Fig. 1",
+               data["loss"].isel(time=-1) / data["loss"].isel(time=0)),
         *[_apart(data, name) for name in FULL[1:]],
         *[_unfrozen(data, name) for name in FULL],
         _small("modes with two strengths at zero are frozen: largest |σ̄|", "footnote 3",
@@ -264,7 +267,8 @@ def _constant(data: xr.Dataset, name: str) -> Claim:
 def _apart(data: xr.Dataset, name: str) -> Claim:
     one, other = (data["weights"].sel(full_rule=n).values for n in ("SGD", name))
     return Claim(
-        statement=f"unaligned networks: {name} converges elsewhere than SGD, ‖Δw‖/‖w‖",
+        statement=f"unaligned networks of depth {data.attrs['unaligned_depth']}: {name} converges "
+        "elsewhere than SGD, ‖Δw‖/‖w‖",
         source="abstract, Sec. 5",
         relation="≥",
         expected=MOVED,

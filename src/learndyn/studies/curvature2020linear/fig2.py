@@ -36,7 +36,7 @@ class Params:
     power: tuple[float, ...] = (1.0, 0.5, 0.5, 0.0, 0.0)
     targets: tuple[float, ...] = (2.0, 1.4, 1.0)
     start: float = 0.01
-    small_start: float = 1e-6
+    small_start: float = 1e-8
     points: int = 101
     key: int = 0
 
@@ -57,7 +57,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     rows = []
     settings = list(zip(params.depth, params.power, strict=True))
     for number, (depth, power) in enumerate(settings):
-        rows.append(_curves(params, depth, power))
+        rows.append(_curves(params, float(depth), power))
         report((number + 1) / (len(settings) + 1))
     rows.append(_curves(params, np.inf, 0.0))
     report(1.0)
@@ -142,7 +142,8 @@ def _learning(axis: Axes, data: xr.Dataset) -> None:
 def _losses(axis: Axes, data: xr.Dataset) -> None:
     every = max(1, data.sizes["step"] // 20)
     gaps = ((data[name] - data["target"]) ** 2 / 2 for name in ("caption", "found"))
-    for mode, (line, mark) in enumerate(zip(*(g.transpose("mode", "step") for g in gaps))):
+    lines, marks = (gap.transpose("mode", "step").values for gap in gaps)
+    for mode, (line, mark) in enumerate(zip(lines, marks, strict=True)):
         axis.plot(data["time"], line, color=f"C{mode}", linewidth=1.2)
         axis.plot(data["time"], mark, ".", color=f"C{mode}", markersize=4, markevery=every)
     axis.set_xlabel("time [$1/\\barη$]")
@@ -233,7 +234,7 @@ def _modes(data: xr.Dataset) -> list[tuple[int, float]]:
 
 
 def _nearest(data: xr.Dataset, mode: int) -> int:
-    return int(abs(data["time"] - data["half"][mode]).argmin())
+    return int(np.argmin(abs(data["time"].values - data["half"].values[mode])))
 
 
 def _half_maximum(data: xr.Dataset, mode: int, target: float) -> float:

@@ -91,7 +91,8 @@ def draw(data: xr.Dataset) -> Figure:
             values = data[name].sel(depth=depth, rule=rule, start="random")
             style = {"color": f"C{number}", "markersize": 3, "linewidth": 1, "capsize": 2}
             style |= {"linestyle": "none", "mfc": "none" if rule.endswith("-d") else f"C{number}"}
-            mean, spread = np.log(values).mean("draw"), np.log(values).std("draw", ddof=1)
+            logs = xr.ufuncs.log(values)
+            mean, spread = logs.mean("draw"), logs.std("draw", ddof=1)
             middle = np.exp(mean)
             bars = [middle - np.exp(mean - spread), np.exp(mean + spread) - middle]
             axis.errorbar(data["scale"], middle, bars, fmt="o", **style, label=rule)
@@ -212,7 +213,7 @@ def _shift(data: xr.Dataset, name: str) -> Claim:
     closed = _predicted(data, name)
     slope = _slope(closed)
     ratio = (data[name].sel(start="random") / closed).isel(scale=0, drop=True)
-    shift = (-np.log(ratio) / slope).where(abs(slope) > FLAT)
+    shift = (-xr.ufuncs.log(ratio) / slope).where(abs(slope) > FLAT)
     count, cases = shift.sizes["draw"], int(shift.isel(draw=0).notnull().sum())
     error = shift.std("draw", ddof=1) / np.sqrt(count)
     upper = shift.mean("draw") + error * stats.t(count - 1).ppf(1 - LEVEL / cases)

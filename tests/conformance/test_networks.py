@@ -1,0 +1,90 @@
+"""One battery over every network and every law of initialisation."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import learndyn as ld
+
+TARGET = np.array([[1.2, 0.3, -0.4], [0.1, 0.9, 0.5]])
+NETWORKS = {
+    "linear": ld.Committee(2, "linear", scale=0.7),
+    "erf": ld.Committee(3, "erf", init=ld.Orthonormal(0.5)),
+    "quadratic": ld.Committee(2, "quadratic", init=ld.Normal(0.3)),
+    "xavier": ld.DeepLinear([3, 4, 2], init=ld.Xavier()),
+    "small": ld.DeepLinear([3, 2, 2], init=ld.SmallRandom(0.1)),
+    "aligned": ld.DeepLinear([3, 1, 4, 2], init=ld.Aligned(0.5)),
+    "teacher": ld.LinearTeacher(2, TARGET),
+}
+every = pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+
+
+def drawn(network, seed=0):
+    return network.sample(np.random.default_rng(seed), 3, TARGET)
+
+
+@every
+def test_outputs_have_the_shape_they_say(network):
+    with jax.enable_x64(True):
+        weights, x = jax.tree.map(jnp.asarray, drawn(network)), jnp.ones((5, 3))
+        axis = () if network.outputs is None else (network.outputs,)
+        assert network(weights, x).shape == (5, *axis)
+        assert network(weights, x[0]).shape == axis
+        np.testing.assert_allclose(network(weights, x)[2], network(weights, x[2]), rtol=1e-13)
+
+
+@every
+def test_precision_is_that_of_the_weights(network):
+    with jax.enable_x64(True):
+        for dtype in (np.float32, np.float64):
+            weights = jax.tree.map(lambda w, d=dtype: jnp.asarray(w, d), drawn(network))
+            assert network(weights, jnp.ones((2, 3), dtype)).dtype == dtype
+
+
+@every
+def test_draws_are_float64_and_follow_the_seed(network):
+    same, again = drawn(network, 1), drawn(network, 1)
+    for a, b in zip(jax.tree.leaves(same), jax.tree.leaves(again), strict=True):
+        assert a.dtype == np.float64
+        np.testing.assert_array_equal(a, b)
+
+
+@every
+def test_inputs_that_do_not_fit_are_refused(network):
+    network.check_input(3)
+    if isinstance(network, ld.Committee):
+        network.check_input(7)  # any dimension fits a committee
+        return
+    with pytest.raises(ValueError, match=r"\A[^\n]*allowed[^\n]*\Z"):
+        network.check_input(7)
+
+
+@every
+def test_prints_and_counts_time(network):
+    assert repr(network).startswith(type(network).__name__ + "(")
+    assert network.time_unit and network.steps_per_time(3) in (1, 3)
+
+
+def test_small_random_layers_have_the_largest_singular_value():
+    for w in drawn(NETWORKS["small"]):
+        assert np.linalg.norm(w, ord=2) == pytest.approx(0.1)
+
+
+def test_xavier_layers_have_the_variance():
+    layers = ld.DeepLinear([200, 300, 100]).sample(np.random.default_rng(0), 200)
+    for w in layers:
+        # The variance of n normal entries is known to √(2/n), relative.
+        assert np.var(w) == pytest.approx(2 / sum(w.shape), rel=4.5 * np.sqrt(2 / w.size))
+
+
+def test_aligned_layers_multiply_to_the_targets_singular_vectors():
+    w = ld.DeepLinear([3, 4, 2], init=ld.Aligned([[0.5, 0.6], [0.7, 0.8]])).sample(
+        np.random.default_rng(0), 3, TARGET
+    )
+    left, _, right = np.linalg.svd(TARGET, full_matrices=False)
+    np.testing.assert_allclose(left.T @ w[1] @ w[0] @ right.T, np.diag([0.3, 0.56]), atol=1e-14)
+    with pytest.raises(ValueError, match="strengths: got shape"):
+        ld.DeepLinear([3, 2], init=ld.Aligned(np.ones((5, 5)))).sample(
+            np.random.default_rng(0), 3, TARGET
+        )
