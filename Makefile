@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DEMO := results/bocchi2026escape/fig1
 
+# Two workers on two cores: threads of their own would only stand in each other's way.
+export OPENBLAS_NUM_THREADS ?= 1
+
 .PHONY: demo test test-all check format bench lock clean
 
 demo: $(VENV)/.installed

@@ -44,26 +44,28 @@ PRESETS = {"quick": Params(), "paper": Params(sizes=(250, 500, 1000, 2000, 4000)
 def compute(params: Params, report: Report) -> xr.Dataset:
     """Two kinds of starts at every size; the directions of ρ₀ are shared by all sizes."""
     direction = np.random.default_rng(params.key).standard_normal((params.p, params.p_star))
-    scales = {"fixed": lambda N: params.overlap, "shrinking": lambda N: N**-0.5}
-    total = sum(params.sizes)
-    done, columns = 0.0, {"deviation": [], "jitter": [], "predicted": [], "escape": []}
-    for N in params.sizes:
-        part = N / total / 2
-        fixed = _runs(params, N, scales["fixed"](N) * direction, params.fixed_alpha, 2,
-                      lambda f, d=done, w=part: report(d + w * f))  # fmt: skip
-        done += part
-        shrinking = _runs(params, N, scales["shrinking"](N) * direction, params.alpha,
-                          params.points, lambda f, d=done, w=part: report(d + w * f))  # fmt: skip
-        done += part
-        columns["deviation"].append(_deviation(*fixed))
-        escape = ld.analysis.escape_time(shrinking[1])
-        columns["escape"].append(escape.values)
-        columns["jitter"].append(float(escape.std(ddof=1)))
-        columns["predicted"].append(float(ld.analysis.escape_time(shrinking[0])))
-    dims = {"deviation": ("size", "run"), "escape": ("size", "run")}
+    done = np.cumsum([0, *params.sizes]) / sum(params.sizes)
+    found = [
+        _at_size(params, N, direction, lambda f, a=a, b=b: report(a + f * (b - a)))
+        for N, a, b in zip(params.sizes, done[:-1], done[1:], strict=True)
+    ]
+    return xr.concat(found, xr.DataArray(list(params.sizes), dims="size", name="size"))
+
+
+def _at_size(params: Params, N: int, direction: np.ndarray, report: Report) -> xr.Dataset:
+    """Deviations from a fixed start, and escape times from one that shrinks as N^(-1/2)."""
+    silent = lambda fraction: None
+    theory, runs = _runs(params, N, params.overlap * direction, params.fixed_alpha, 2, silent)
+    deviation = _deviation(theory, runs)
+    theory, runs = _runs(params, N, N**-0.5 * direction, params.alpha, params.points, report)
+    escape = ld.analysis.escape_time(runs)
     return xr.Dataset(
-        {name: (dims.get(name, ("size",)), np.array(v)) for name, v in columns.items()},
-        {"size": list(params.sizes)},
+        {
+            "deviation": ("run", deviation),
+            "escape": ("run", escape.values),
+            "jitter": float(escape.std(ddof=1)),
+            "predicted": float(ld.analysis.escape_time(theory)),
+        }
     )
 
 

@@ -15,7 +15,7 @@ def claims_of(data: xr.Dataset) -> list[Claim]:
     first = data.isel(case=0)
     orders = [claim for case in data["case"].values for claim in _orders(data.sel(case=case))]
     ends = [_end(first, str(rule)) for rule in data["rule"].values]
-    separate = [_separation(first, faster, slower, data.attrs["rank"])
+    separate = [_separation(first, faster, slower, int(data.attrs["rank"]))
                 for faster, slower in [("NGD", "√NGD"), ("√NGD", "SGD")]]  # fmt: skip
     return [*orders, *separate, _straight(first), *ends, _unshared(first)]
 

@@ -146,7 +146,7 @@ def _draw(params: Params, depth: int) -> tuple[list[tuple[np.ndarray, ...]], lis
 
 
 @in_float64
-def _speeds(rule, scales, starts, targets) -> np.ndarray:
+def _speeds(rule, scales, starts, targets):
     """(starts, scales, 2): the normalised speeds of weights and loss."""
     widths = [w.shape[1] for w in starts[0]] + [len(targets[0])]
     system = linear_system(rule, targets[0], widths, ld.Xavier())

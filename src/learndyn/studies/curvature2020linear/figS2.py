@@ -222,6 +222,6 @@ def _exponential(data: xr.Dataset) -> list[Claim]:
             tolerance=0.0,
             tolerance_from="more than rounding",
             kind="erratum",
-            printed="Eq. 23 satisfies Eq. 9 whenever Σ η_i = η",
+            printed="Eq. 23 satisfies the NGD constraint (9) if Σ η_i = η",
         ),
     ]
