@@ -69,7 +69,7 @@ def test_run_writes_four_files(tmp_path):
         (["run", "bocchi2026escape/fig1", "--set", "q=1"], "--set q: no such parameter"),
         (["run", "bocchi2026escape/fig1", "--set", "N=many"], "--set N: got 'many'; allowed"),
         (["run", "bocchi2026escape/fig1", "--set", "N"], "--set: got 'N'; allowed is name=value"),
-        (["run", "bocchi2026escape/fig1", "--runs", "many"], "many"),
+        (["run", "bocchi2026escape/fig1", "--runs", "many"], "--runs: got 'many'; allowed"),
         (["run"], "Missing argument"),
         (["draw"], "No such command 'draw'"),
         (["run", "bocchi2026escape/fig1", "--set", "N=-5"], "dim: got -5; allowed is a positive"),

@@ -50,14 +50,14 @@ def run(
     preset: Annotated[str, typer.Option(help="quick or paper")] = "quick",
     out: Annotated[str, typer.Option(help="folder for the results")] = "",
     set_: Annotated[list[str] | None, typer.Option("--set", help="name=value")] = None,
-    runs: Annotated[int | None, typer.Option(help="number of runs")] = None,
-    key: Annotated[int | None, typer.Option(help="seed")] = None,
+    runs: Annotated[str, typer.Option(help="number of runs", metavar="INTEGER")] = "",
+    key: Annotated[str, typer.Option(help="seed", metavar="INTEGER")] = "",
 ) -> None:
     """Runs a study: data.nc, figure.png, figure.svg, claims.json, and a table of claims."""
     found = registry.find(study)
     if preset not in found.PRESETS:
         raise ValueError(f"--preset: got {preset!r}; allowed are {', '.join(found.PRESETS)}")
-    settings = _settings(set_ or [], runs, key)
+    settings = _settings(set_ or [], {"runs": runs, "key": key})
     params = registry.with_settings(found.PRESETS[preset], settings)
     folder = _writable(out or os.path.join("results", study))
     print(f"{study}, preset {preset}: {params}", flush=True)
@@ -93,15 +93,18 @@ def _fail(message: str) -> NoReturn:
     sys.exit(2)
 
 
-def _settings(pairs: list[str], runs: int | None, key: int | None) -> dict[str, str]:
+def _settings(pairs: list[str], integers: dict[str, str]) -> dict[str, str]:
     settings = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             raise ValueError(f"--set: got {pair!r}; allowed is name=value")
         settings[name] = value
-    given = {"runs": runs, "key": key}
-    return settings | {name: str(value) for name, value in given.items() if value is not None}
+    given = {name: value for name, value in integers.items() if value}
+    for name, value in given.items():
+        if not value.removeprefix("-").isdigit():
+            raise ValueError(f"--{name}: got {value!r}; allowed is an integer")
+    return settings | given
 
 
 def _writable(out: str) -> pathlib.Path:

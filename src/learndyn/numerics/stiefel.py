@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from learndyn.numerics import checks
+from learndyn.numerics.types import Int
 
 _SUFFICIENT_DECREASE = 1e-4
 _MEMORY = 10
@@ -31,11 +32,11 @@ class Minimum(NamedTuple):
     point: np.ndarray
     value: float
     gradient_norm: float
-    iterations: int
+    iterations: Int
     converged: bool
 
 
-def random_point(p: int, q: int, rng: np.random.Generator) -> np.ndarray:
+def random_point(p: Int, q: Int, rng: np.random.Generator) -> np.ndarray:
     """Draws S uniformly (by Haar measure) among p × q matrices with SᵀS = I.
 
     Args:
@@ -59,7 +60,7 @@ def minimise(
     S0: ArrayLike,
     *,
     tolerance: float = 1e-12,
-    max_iterations: int = 10_000,
+    max_iterations: Int = 10_000,
 ) -> Minimum:
     """Minimises f(S) subject to SᵀS = I, from S0.
 

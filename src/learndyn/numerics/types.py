@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import jax
 import numpy as np
 
+Int: TypeAlias = int | np.integer  # attributes come back from files as NumPy's integers
 Number: TypeAlias = float | int | np.ndarray | np.generic  # what a user may give for a number
 
 if TYPE_CHECKING:

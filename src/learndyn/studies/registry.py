@@ -94,4 +94,6 @@ def _read(name: str, text: str, old: Any) -> Any:
     try:
         return kind(text)
     except ValueError:
-        raise ValueError(f"--set {name}: got {text!r}; allowed is a {kind.__name__}") from None
+        raise ValueError(
+            f"--set {name}: got {text!r}; allowed is of type {kind.__name__}"
+        ) from None

@@ -12,6 +12,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from learndyn.numerics.types import Int
 from learndyn.plotting import panels
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
@@ -73,7 +74,7 @@ def _spectra(sizes: list[tuple[int, int, int]], rng: np.random.Generator) -> xr.
     return xr.Dataset({"predicted": (dims, predicted), "measured": (dims, measured)})
 
 
-def _point(kind: str, p: int, p_star: int) -> stationary.StationaryPoint:
+def _point(kind: str, p: Int, p_star: Int) -> stationary.StationaryPoint:
     ranks = {"tabula_rasa": (0, 0), "plateau": (0, p), "zero_error": (p_star, 0), "aligned": (1, 0)}
     return stationary.stationary_point(p, p_star, *ranks[kind])
 
@@ -88,7 +89,7 @@ def _null_counts(size: tuple[int, int, int], rng: np.random.Generator) -> list[i
     return [tangent, predicted[0], null - tangent, predicted[1]]
 
 
-def _ratios(N: int, p_star: int, rng: np.random.Generator) -> xr.Dataset:
+def _ratios(N: Int, p_star: Int, rng: np.random.Generator) -> xr.Dataset:
     """Negative over null eigenvalues on the plateau, for every width that has one."""
     widths = range(1, N - p_star + 1)
     predicted = [stationary.negative_to_null_ratio(N, p, p_star) for p in widths]
@@ -185,7 +186,7 @@ def _spectrum_claim(data: xr.Dataset, name: str) -> Claim:
     )  # fmt: skip
 
 
-def _printed_extreme(N: int, p_star: int) -> float:
+def _printed_extreme(N: Int, p_star: Int) -> float:
     return p_star / (N / 2 - p_star - 1 / 2)
 
 

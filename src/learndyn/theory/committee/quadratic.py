@@ -7,20 +7,20 @@ over to any scales. `kick` is η / batch, the strength of the sampling noise; 0 
 
 import numpy as np
 
-from learndyn.numerics.types import Array
+from learndyn.numerics.types import Array, Int
 
 
-def norm_fixed_point(p: int) -> float:
+def norm_fixed_point(p: Int) -> float:
     """Q̄ = p/(p+2), to which the student's norms go first (Eq. 10)."""
     return p / (p + 2)
 
 
-def growth_rate(p: int, p_star: int) -> float:
+def growth_rate(p: Int, p_star: Int) -> float:
     """ω_ρ = 8/(p p*), the growth rate of ρ on the plateau (Eq. 12)."""
     return 8 / (p * p_star)
 
 
-def decay_rate(p: int) -> float:
+def decay_rate(p: Int) -> float:
     """ω_Q = 16/(p(p+2)), at which off-diagonal Q decays on the plateau.
 
     Eqs. 11 and 35 print growth, dQ/dt = +ω_Q Q; the sign there is wrong.
@@ -28,28 +28,28 @@ def decay_rate(p: int) -> float:
     return 16 / (p * (p + 2))
 
 
-def start_risk(p: int, p_star: int) -> float:
+def start_risk(p: Int, p_star: Int) -> float:
     """The risk at Q = I, ρ = 0."""
     return 2 / p_star + 2 / p
 
 
-def plateau_risk(p: int, p_star: int) -> float:
+def plateau_risk(p: Int, p_star: Int) -> float:
     """The risk at Q = Q̄ I, ρ = 0."""
     return 2 / p_star + 2 / (p + 2)
 
 
-def norm_path(t: Array | float, p: int, q0: float = 1.0) -> Array:
+def norm_path(t: Array | float, p: Int, q0: float = 1.0) -> Array:
     """q(t) of a start Q = q₀ I, ρ ≈ 0: a logistic curve that ends at Q̄."""
     q_bar = norm_fixed_point(p)
     return q_bar / (1 + (q_bar / q0 - 1) * np.exp(-8 * t / p))
 
 
-def overlap_growth(t: Array | float, p: int, p_star: int, q0: float = 1.0) -> Array:
+def overlap_growth(t: Array | float, p: Int, p_star: Int, q0: float = 1.0) -> Array:
     """ρ(t)/ρ(0) of a start Q = q₀ I while ρ is small: e^(ω_ρ t) √(q(t)/q₀)."""
     return np.exp(growth_rate(p, p_star) * t) * np.sqrt(norm_path(t, p, q0) / q0)
 
 
-def loss_reduction(t: Array | float, p: int, p_star: int, epsilon: Array | float) -> Array:
+def loss_reduction(t: Array | float, p: Int, p_star: Int, epsilon: Array | float) -> Array:
     """⟨(R(0) − R(t))/R(0)⟩ of starts on the plateau with ρ ~ N(0, ε²) (Eq. 13).
 
     The paper's exponent 16 t/p* holds with its t = η α / p; here t = η α.
@@ -58,7 +58,7 @@ def loss_reduction(t: Array | float, p: int, p_star: int, epsilon: Array | float
     return 4 * epsilon**2 * growth / plateau_risk(p, p_star)
 
 
-def late_loss_reduction(t: Array | float, p: int, p_star: int, epsilon: Array | float) -> Array:
+def late_loss_reduction(t: Array | float, p: Int, p_star: Int, epsilon: Array | float) -> Array:
     """⟨(R_plateau − R(t))/R_plateau⟩ of starts Q = I (Eq. 8), once the norms have settled.
 
     Smaller by Q̄ than Eq. 13: ρ shrinks by √Q̄ while the norms do.
@@ -67,13 +67,13 @@ def late_loss_reduction(t: Array | float, p: int, p_star: int, epsilon: Array | 
     return 4 * epsilon**2 * growth / plateau_risk(p, p_star)
 
 
-def half_loss_time(p: int, p_star: int, epsilon: float) -> float:
+def half_loss_time(p: Int, p_star: Int, epsilon: float) -> float:
     """t at which the late loss reduction, extrapolated, brings the risk to half its start."""
     drop = plateau_risk(p, p_star) - start_risk(p, p_star) / 2
     return np.log(drop / (4 * epsilon**2 * norm_fixed_point(p))) / (2 * growth_rate(p, p_star))
 
 
-def plateau_norm(p: int, p_star: int, kick: float) -> float:
+def plateau_norm(p: Int, p_star: Int, kick: float) -> float:
     """The norm q of the plateau at finite learning rate; NaN where there is none.
 
     s = q (p+2)/p is the smaller root of
@@ -86,13 +86,13 @@ def plateau_norm(p: int, p_star: int, kick: float) -> float:
     return float(real.min() * norm_fixed_point(p)) if len(real) else float("nan")
 
 
-def plateau_growth_rate(p: int, p_star: int, kick: float) -> float:
+def plateau_growth_rate(p: Int, p_star: Int, kick: float) -> float:
     """ω_ρ(η) = (4/p) [1 + 2/p* − s] at finite learning rate, s as in `plateau_norm`."""
     s = plateau_norm(p, p_star, kick) / norm_fixed_point(p)
     return 4 / p * (1 + 2 / p_star - s)
 
 
-def plateau_norm_rate(p: int, p_star: int, kick: float) -> float:
+def plateau_norm_rate(p: Int, p_star: Int, kick: float) -> float:
     """Rate at which the norm returns to `plateau_norm`: −(8/p) s (1 + 2k − 2k s (p+4)/(p+2)).
 
     With k = 2 kick/p; the flow has −8/p, and the rate vanishes at `plateau_end`.
@@ -101,7 +101,7 @@ def plateau_norm_rate(p: int, p_star: int, kick: float) -> float:
     return -8 / p * s * (1 + 2 * k - 2 * k * s * (p + 4) / (p + 2))
 
 
-def trapping_learning_rate(p: int, p_star: int) -> float:
+def trapping_learning_rate(p: Int, p_star: Int) -> float:
     """η₀ = p p* (p+2)/(2 (p*+2)(p+p*+4)), at which ω_ρ(η) = 0: above it nothing leaves the plateau.
 
     Equal to `critical_learning_rate` for p = p*, and up to twice as large for p > p*. For p* = 2
@@ -112,14 +112,14 @@ def trapping_learning_rate(p: int, p_star: int) -> float:
     return p * p_star * (p + 2) / (2 * (p_star + 2) * (p + p_star + 4))
 
 
-def plateau_end(p: int, p_star: int) -> float:
+def plateau_end(p: Int, p_star: Int) -> float:
     """The η at which the two roots of `plateau_norm` meet: above it norms grow without bound."""
     A, B = 1 + 2 / p_star, (p + 4) / (p + 2)
     root = np.sqrt((B - 1) ** 2 + A * B - 1)
     return float(p * (root - B + 1) / (4 * (A * B - 1)))
 
 
-def fastest_learning_rate(p: int, p_star: int) -> float:
+def fastest_learning_rate(p: Int, p_star: Int) -> float:
     """The η of the largest growth η ω_ρ(η) per sample: optimal for small starts, ε → 0.
 
     With A = 1 + 2/p* and B = (p+4)/(p+2), η ω_ρ(η) ∝ (s−1)(A−s)/(A − 2s + B s²) is largest at
@@ -131,12 +131,12 @@ def fastest_learning_rate(p: int, p_star: int) -> float:
     return float(p / 2 * (s - 1) / (A - 2 * s + B * s**2))
 
 
-def critical_learning_rate(p: int, p_star: int) -> float:
+def critical_learning_rate(p: Int, p_star: Int) -> float:
     """η_c = p p*/(4 (p*+2)), above which zero-error solutions are unstable (batch 1)."""
     return p * p_star / (4 * (p_star + 2))
 
 
-def trace_rate(p: int, p_star: int, kick: float) -> float:
+def trace_rate(p: Int, p_star: Int, kick: float) -> float:
     """Rate of tr Q − |ρ|², the norm outside the teacher's span, at a zero-error solution.
 
     For a norm that the teacher's directions share alike: the first mode that becomes unstable.
@@ -145,7 +145,7 @@ def trace_rate(p: int, p_star: int, kick: float) -> float:
     return -16 / (p * p_star) * (1 - kick / critical_learning_rate(p, p_star))
 
 
-def scale_rate(p: int, p_star: int) -> float:
+def scale_rate(p: Int, p_star: Int) -> float:
     """Rate −8 (p*+2)/(p p*) at which the student's scale returns to a zero-error solution.
 
     The fastest mode there, and the same at every learning rate.
@@ -153,13 +153,13 @@ def scale_rate(p: int, p_star: int) -> float:
     return -8 * (p_star + 2) / (p * p_star)
 
 
-def tail_risk(p: int, p_star: int, kick: float) -> float:
+def tail_risk(p: Int, p_star: Int, kick: float) -> float:
     """lim R t² for p > p*: Hessian-null directions of quartic growth make the tail algebraic."""
     flow = (p - p_star) * p**2 * (p_star + 2) / (128 * (p + 2))
     return flow / (1 - (4 * kick / p) / (1 - 8 * kick / (p * p_star)))
 
 
-def tail_norm(p: int, p_star: int) -> float:
+def tail_norm(p: Int, p_star: Int) -> float:
     """lim q_⊥ t for p > p*: the student's norm in the p − p* directions that it must give up.
 
     At every stable learning rate: the terms of higher order in it are of order q_⊥³.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from learndyn.numerics import checks
+from learndyn.numerics.types import Int
 from learndyn.theory.committee import quadratic
 
 
@@ -109,7 +110,7 @@ def nearest_weights(V: ArrayLike, V_star: ArrayLike) -> np.ndarray:
     return np.sqrt(len(V) / len(V_star)) * polar_factor(V @ V_star.T) @ V_star
 
 
-def approach_distance(p: int, p_star: int) -> float:
+def approach_distance(p: Int, p_star: Int) -> float:
     """Lim t |rho(t) − rho_bar| of a start Q = q I for p > p*, p^(3/2) p* (p − p*)/(32 (p + 2)).
 
     On the way in, the outer norm q_⊥ decays as 1/t (`quadratic.tail_norm`) and the inner
@@ -132,7 +133,7 @@ def approach_distance(p: int, p_star: int) -> float:
     return float(np.sqrt(p) * p_star * m / 4)
 
 
-def approach_correction(p: int, p_star: int, kick: float = 0.0) -> float:
+def approach_correction(p: Int, p_star: Int, kick: float = 0.0) -> float:
     """The next order k of that tail: growth rates are their limits times 1 − k/t + O(log t/t²).
 
     It is the same for 1/|rho − rho_bar| and for 1/sqrt(R), which are both linear in 1/q_⊥ to this
@@ -194,7 +195,7 @@ def is_conserved(
     return bool(max(np.linalg.norm(part) for part in parts) <= tol)
 
 
-def degrees_of_freedom(N: int, p: int) -> int:
+def degrees_of_freedom(N: Int, p: Int) -> int:
     """Dimension of the set of matrices WᵀW that p units reach in N dimensions (Sec. 7.5.1).
 
     N p − p(p − 1)/2 for p <= N, and N(N + 1)/2, all symmetric matrices, for p >= N.
@@ -215,7 +216,7 @@ def degrees_of_freedom(N: int, p: int) -> int:
     return N * k - k * (k - 1) // 2
 
 
-def manifold_dimension(p: int, p_star: int, N: int | None = None) -> int:
+def manifold_dimension(p: Int, p_star: Int, N: Int | None = None) -> int:
     """Dimension of the zero-error manifold (Sec. 7.5.2).
 
     p(p − 1)/2 − (p − k)(p − k − 1)/2 with k = min(p*, N), the rank of the teacher; for p* <= N

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from learndyn.numerics import checks, stiefel
+from learndyn.numerics.types import Int
 
 KINDS = ("tabula_rasa", "plateau", "zero_error", "aligned")
 
@@ -30,10 +31,10 @@ class StationaryPoint:
         risk: population risk there.
     """
 
-    p: int
-    p_star: int
-    s: int
-    r: int
+    p: Int
+    p_star: Int
+    s: Int
+    r: Int
     a: float
     b: float
     risk: float
@@ -48,7 +49,7 @@ class StationaryPoint:
         return "zero_error" if self.s == self.p_star else "correlated"
 
 
-def stationary_point(p: int, p_star: int, s: int, r: int) -> StationaryPoint:
+def stationary_point(p: Int, p_star: Int, s: Int, r: Int) -> StationaryPoint:
     """The stationary points of rank s inside and r orthogonal to the teacher (Sec. 7.2.1).
 
     r = 0:   a = p (2 + p*) / (p* (2 + s))                        (Eq. 30; zero error at s = p*)
@@ -83,7 +84,7 @@ def stationary_point(p: int, p_star: int, s: int, r: int) -> StationaryPoint:
     return StationaryPoint(p, p_star, s, r, a, b, risk)
 
 
-def families(p: int, p_star: int, N: int | None = None) -> list[StationaryPoint]:
+def families(p: Int, p_star: Int, N: Int | None = None) -> list[StationaryPoint]:
     """All families of stationary points, by s and then r.
 
     That there are no others: at a stationary point V B = 0 with B = m I + (2/p*) P* − (2/p) VᵀV,
@@ -104,7 +105,7 @@ def families(p: int, p_star: int, N: int | None = None) -> list[StationaryPoint]
 
 
 def realise(
-    point: StationaryPoint, N: int, seed: int | np.random.Generator = 0
+    point: StationaryPoint, N: Int, seed: Int | np.random.Generator = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draws weights at a stationary point: V = M (sqrt(a) U V* ; sqrt(b) Oᵀ) (Eqs. 28 and 30).
 
@@ -131,7 +132,7 @@ def realise(
     return M @ np.concatenate([np.sqrt(point.a) * U @ V_star, np.sqrt(point.b) * Ot]), V_star
 
 
-def predicted_spectrum(kind: str, N: int, p: int, p_star: int) -> list[tuple[float, int]]:
+def predicted_spectrum(kind: str, N: Int, p: Int, p_star: Int) -> list[tuple[float, int]]:
     """Eigenvalues and multiplicities of the Hessian at the paper's four points (Sec. 7.2.2).
 
     Args:
@@ -161,7 +162,7 @@ def predicted_spectrum(kind: str, N: int, p: int, p_star: int) -> list[tuple[flo
     return _merge(_ENTRIES[kind](N, p, p_star))
 
 
-def full_spectrum(point: StationaryPoint, N: int) -> list[tuple[float, int]]:
+def full_spectrum(point: StationaryPoint, N: Int) -> list[tuple[float, int]]:
     """Eigenvalues and multiplicities of the Hessian at any stationary point, mixed ones too.
 
     The paper has four of them (`predicted_spectrum`). With m = 1 − (a s + b r)/p, and with
@@ -194,7 +195,7 @@ def full_spectrum(point: StationaryPoint, N: int) -> list[tuple[float, int]]:
     return _merge(outside + _inside(p, s, r, a, b))
 
 
-def negative_directions(point: StationaryPoint, N: int) -> int:
+def negative_directions(point: StationaryPoint, N: Int) -> int:
     """Number of negative eigenvalues of the Hessian at a stationary point.
 
     (p − s)(p* − s) + (p − s − r)(N − p* − r) for s < p*, and none for s = p*: for p >= p* every
@@ -212,7 +213,7 @@ def negative_directions(point: StationaryPoint, N: int) -> int:
     return (p - s) * (q - s) + (p - s - r) * (N - q - r) if s < q else 0
 
 
-def negative_to_null_ratio(N: int, p: int, p_star: int) -> float:
+def negative_to_null_ratio(N: Int, p: Int, p_star: Int) -> float:
     """Negative over null eigenvalues on the plateau, p*/(N − p* − p/2 − 1/2) (Eq. 29).
 
     It grows with p up to p = N − p*, the largest p with a plateau of rank p, and not to p = N

@@ -8,7 +8,6 @@ import numpy as np
 from learndyn.numerics.precision import as_float64
 from learndyn.numerics.types import Array
 
-
 ROUNDING = 1e-13  # of a layer's norm: what it stretches a vector by less counts as zero
 
 
