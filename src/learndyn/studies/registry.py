@@ -84,16 +84,15 @@ def with_settings(params: Any, settings: Mapping[str, str]) -> Any:
     return dataclasses.replace(params, **changed)
 
 
+_KINDS = {int: "an integer", float: "a number", str: "text"}
+
+
 def _read(name: str, text: str, old: Any) -> Any:
     if isinstance(old, tuple):
-        kind = type(old[0])
-        return tuple(_read(name, item, old[0]) for item in text.strip("()").split(",") if item) or (
-            kind(),
-        )
+        items = [item.strip() for item in text.strip("()").split(",")]
+        return tuple(_read(name, item, old[0] if old else "") for item in items if item)
     kind = type(old)
     try:
         return kind(text)
     except ValueError:
-        raise ValueError(
-            f"--set {name}: got {text!r}; allowed is of type {kind.__name__}"
-        ) from None
+        raise ValueError(f"--set {name}: got {text!r}; allowed is {_KINDS[kind]}") from None
