@@ -7,9 +7,12 @@ import learndyn as ld
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("activation", ["erf", "quadratic", "linear"])
-def test_deviation_of_a_run_shrinks_as_one_over_root_N(activation):
-    """From a start that does not depend on N; the slope over five sizes, in standard errors."""
+@pytest.mark.parametrize(("activation", "eta"), [("erf", 0.5), ("quadratic", 0.1), ("linear", 0.5)])
+def test_deviation_of_a_run_shrinks_as_one_over_root_N(activation, eta):
+    """From a start that does not depend on N; the slope over five sizes, in standard errors.
+
+    The learning rates are well below critical (0.5 for these squares), where tails are light.
+    """
     sizes, runs = np.array([50, 100, 200, 400, 800]), 48
     rho = np.array([[0.5, 0.1], [-0.2, 0.4]])
     state = ld.Overlaps(np.eye(2), rho, np.eye(2))
@@ -17,7 +20,7 @@ def test_deviation_of_a_run_shrinks_as_one_over_root_N(activation):
     for N in sizes:
         teacher = ld.Committee(2, activation, scale=0.5)
         data = ld.TeacherStudent(ld.Isotropic(int(N)), teacher)
-        system = ld.System(data, ld.Committee(2, activation, scale=0.5), ld.SGD(0.5))
+        system = ld.System(data, ld.Committee(2, activation, scale=0.5), ld.SGD(eta))
         begin = ld.start(system, state=state, key=int(N))
         theory = ld.solve(system, times, start=begin)
         run = ld.simulate(system, times, start=begin, runs=runs, key=int(N))
