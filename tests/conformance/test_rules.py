@@ -73,6 +73,16 @@ def test_compiles_once_under_changed_learning_rates(rule):
     assert _advance._cached._cache_size() == before
 
 
+def test_update_needs_no_teacher_that_the_problem_fixes():
+    for data, teacher in ((problem(), MATRIX), (ld.Dataset(np.eye(3), np.ones((3, 2))), ())):
+        it = system(ld.NaturalGradient(0.1), data)
+        weights = ld.start(it, key=1).weights
+        for a, b in zip(
+            ld.update(it, weights), ld.update(it, weights, teacher=teacher), strict=True
+        ):
+            np.testing.assert_array_equal(a, b)
+
+
 def explicit_direction(weights, target, root, power, *, blocks=False):
     """H^(−power) g with the dense Gauss-Newton matrix of all weights."""
     flat, unravel = jax.flatten_util.ravel_pytree(tuple(jnp.asarray(w) for w in weights))

@@ -43,6 +43,11 @@ class AbstractProblem(Value):
     def outputs(self) -> int | None:
         """The number of outputs; None for a scalar."""
 
+    @property
+    @abc.abstractmethod
+    def fixed_teacher(self) -> Weights | None:
+        """The teacher's weights where the problem fixes them, else None."""
+
     @abc.abstractmethod
     def draw_teacher(self, rng: np.random.Generator) -> Weights:
         """The teacher's weights, drawn or given; an empty tuple where there is no teacher."""

@@ -46,6 +46,10 @@ class Dataset(AbstractProblem):
     def outputs(self) -> int | None:
         return self.y.shape[1] if self.y.ndim == 2 else None
 
+    @property
+    def fixed_teacher(self) -> Weights | None:
+        return ()
+
     def draw_teacher(self, rng: np.random.Generator) -> Weights:
         return ()
 

@@ -58,6 +58,10 @@ class TeacherStudent(AbstractProblem):
     def outputs(self) -> int | None:
         return self.teacher.outputs
 
+    @property
+    def fixed_teacher(self) -> Weights | None:
+        return self.teacher.matrix if isinstance(self.teacher, LinearTeacher) else None
+
     def draw_teacher(self, rng: np.random.Generator) -> Weights:
         return self.teacher.sample(rng, self.dim)
 

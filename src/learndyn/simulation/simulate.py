@@ -113,7 +113,7 @@ def update(
     Args:
         system: what learns.
         weights: the weights before the step.
-        teacher: the teacher's weights.
+        teacher: the teacher's weights; None where the problem fixes them.
         key: seed of the step's random numbers.
 
     Returns:
@@ -122,6 +122,7 @@ def update(
     Raises:
         ValueError: where the teacher is missing.
     """
+    teacher = system.problem.fixed_teacher if teacher is None else teacher
     if teacher is None:
         raise ValueError("teacher: got None; allowed here are the teacher's weights")
     dtype = jax.tree.leaves(weights)[0].dtype

@@ -22,7 +22,7 @@ from learndyn.numerics.checks import one_of
 from learndyn.numerics.matrix_product import product
 from learndyn.numerics.precision import in_float64
 from learndyn.numerics.types import Array
-from learndyn.problems import Dataset, MapStatistics, TeacherStudent
+from learndyn.problems import Dataset, MapStatistics
 from learndyn.rules import GradientDescent, NaturalGradient
 from learndyn.system import System
 from learndyn.theory.base import (
@@ -72,7 +72,7 @@ class DeepLinearTheory(AbstractTheory):
             return Coverage("none", f"the network is a {type(network).__name__}, not DeepLinear")
         if not isinstance(rule, GradientDescent | NaturalGradient):
             return Coverage("none", f"the rule is {type(rule).__name__}, which samples")
-        if isinstance(problem, TeacherStudent) and getattr(problem.teacher, "matrix", 0) is None:
+        if problem.fixed_teacher is None:
             return Coverage("none", "the teacher's matrix is drawn, not given")
         if not _is_white(system):
             return Coverage("none", "the inputs are not white")
@@ -195,10 +195,8 @@ def _options(system: System) -> NaturalGradient:
 
 
 def _statistics(system: System) -> MapStatistics:
-    problem = system.problem
-    teacher = getattr(getattr(problem, "teacher", None), "matrix", ())
     with jax.enable_x64(True):
-        found = problem.map_statistics(teacher)
+        found = system.problem.map_statistics(system.problem.fixed_teacher)
     assert found is not None
     return MapStatistics(np.asarray(found.target), np.asarray(found.root))
 
