@@ -16,6 +16,7 @@ from learndyn.simulation import measure_drift
 from learndyn.studies.bocchi2026escape._model import quadratic_system
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
+from learndyn.theory.committee import quadratic
 from learndyn.theory.committee.errata import printed_eq34_noise
 
 TITLE = "The equations of motion against the mean of real SGD steps (Eqs. 33, 34)"
@@ -82,13 +83,13 @@ def draw(data: xr.Dataset) -> Figure:
 
 def check(data: xr.Dataset) -> list[Claim]:
     """Corrected equations hold in standard errors; the printed bracket does not."""
-    # The finite-N mean of the η² term is (1 + 6/N) times its limit.
-    limit = data["dQ"] + 6 / data.attrs["N"] * (data["dQ"] - data["dQ_flow"])
+    noise = data["dQ"] - data["dQ_flow"]
+    finite = data["dQ_flow"] + quadratic.finite_size_noise(data.attrs["N"]) * noise
     printed = _distance(data["dQ_printed"], data, "dQ")
     return [
         _claim("dρ/dα is the mean of real steps", "Eq. 33", data["dR"], data, "dR"),
         _claim(
-            "dQ/dα, all orders in η, is the mean of real steps", "Eq. 34", limit, data, "dQ"
+            "dQ/dα, all orders in η, is the mean of real steps", "Eq. 34", finite, data, "dQ"
         )._replace(kind="erratum", printed=f"{printed:.3g} standard errors away"),
     ]
 

@@ -17,6 +17,7 @@ from learndyn.plotting import panels
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
 from learndyn.theory.committee import landscape, solutions, stationary
+from learndyn.theory.committee.errata import printed_extreme_ratio
 
 TITLE = "Spectra of the Hessian at the stationary points, predicted and diagonalised"
 EPS = float(np.finfo(float).eps)
@@ -152,7 +153,7 @@ def _draw_ratio(axis: Axes, data: xr.Dataset) -> None:
     N, q = data.attrs["N"], data.attrs["p_star"]
     axis.plot(data["p"], data["ratio_predicted"], color="0.3", label="Eq. 29")
     axis.plot(data["p"], data["ratio"], "o", markersize=4, label="counted")
-    axis.plot([N], [_printed_extreme(N, q)], "x", color="C3", label="printed, at p = N")
+    axis.plot([N], [printed_extreme_ratio(N, q)], "x", color="C3", label="printed, at p = N")
     axis.axvline(N - q, color="0.6", linestyle=":", label="p = N − p*")
     axis.set(xlabel=f"student units p (N = {N}, p* = {q})", ylabel="negative / null eigenvalues")
     axis.set_title("plateau", fontsize=9)
@@ -186,10 +187,6 @@ def _spectrum_claim(data: xr.Dataset, name: str) -> Claim:
     )  # fmt: skip
 
 
-def _printed_extreme(N: Int, p_star: Int) -> float:
-    return p_star / (N / 2 - p_star - 1 / 2)
-
-
 def _ratio_claims(data: xr.Dataset) -> list[Claim]:
     N, q = data.attrs["N"], data.attrs["p_star"]
     gap = abs(data["ratio"] - data["ratio_predicted"]).max()
@@ -203,7 +200,7 @@ def _ratio_claims(data: xr.Dataset) -> list[Claim]:
             f"the ratio grows up to p = N − p* = {int(last['p'])}, the last width with a plateau",
             "Sec. 7.2.2", "=", float(last["ratio_predicted"]), float(last["ratio"]), 4 * EPS,
             "rounding of a quotient of integers", "erratum",
-            f"up to p = N, where p*/(N/2 − p* − 1/2) = {_printed_extreme(N, q):.4g}",
+            f"up to p = N, where p*/(N/2 − p* − 1/2) = {printed_extreme_ratio(N, q):.4g}",
         ),
     ]  # fmt: skip
 

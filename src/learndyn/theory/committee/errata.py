@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from learndyn.numerics.types import Int
+
 
 def printed_eq34_noise(Q: np.ndarray, rho: np.ndarray, eta: float) -> np.ndarray:
     """The η² term of dQ/dα as Eq. 34 of bocchi2026escape prints it (T = I).
@@ -27,3 +29,11 @@ def printed_eq34_noise(Q: np.ndarray, rho: np.ndarray, eta: float) -> np.ndarray
         - 8 / (p * p_star) * (cross @ Q + Q @ cross)
     )
     return 16 * eta**2 / p**2 * (Q * bracket + others)
+
+
+def printed_extreme_ratio(N: Int, p_star: Int) -> float:
+    """Negative over null eigenvalues of the plateau "up to p = N", as Sec. 7.2.2 prints it.
+
+    A plateau needs p + p* ≤ N; the extreme is at p = N − p* (`negative_to_null_ratio`).
+    """
+    return float(p_star / (N / 2 - p_star - 1 / 2))

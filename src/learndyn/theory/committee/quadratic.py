@@ -165,3 +165,8 @@ def tail_norm(p: Int, p_star: Int) -> float:
     At every stable learning rate: the terms of higher order in it are of order q_⊥³.
     """
     return p**2 * (p_star + 2) / (16 * (p + 2))
+
+
+def finite_size_noise(N: Int) -> float:
+    """1 + 6/N: the exact mean of one step has ⟨FFᵀ⟩ larger by this than its limit N → ∞."""
+    return float(1 + 6 / N)
