@@ -33,6 +33,7 @@ format: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/foundation.py
+	$(BIN)/python benchmarks/reduced.py
 
 # Newest versions that pass: install without the lock, test, then write the lock anew.
 lock: $(VENV)/.installed-dev

@@ -70,7 +70,7 @@ def test_large_arrays_are_kept_as_hash():
         (lambda: ld.simulate(system(), [0, 2, 1]), "times: got 2 before 1"),
         (lambda: ld.simulate(system(), [1], runs=0), "runs: got 0"),
         (lambda: ld.simulate(system(), [1], dtype="float16"), "dtype: got 'float16'"),
-        (lambda: ld.simulate(system(), [1], method="reduced"), "method: got 'reduced'; allowed"),
+        (lambda: ld.simulate(system(), [1], method="exact"), "method: got 'exact'; allowed"),
         (lambda: ld.solve(system(), [1], order="third"), "order: got 'third'; allowed is one of"),
         (lambda: ld.solve(system(), [1], rtol=-1.0), "rtol: got -1.0"),
         (lambda: ld.update(system(), np.ones((2, 50))), "teacher: got None"),

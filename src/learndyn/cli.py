@@ -11,8 +11,10 @@ from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from learndyn.problems.files import VARIABLE, data_folder
 from learndyn.records import save, whole_file
 from learndyn.simulation.progress import reporting
 from learndyn.studies import registry
@@ -52,9 +54,12 @@ def run(
     set_: Annotated[list[str] | None, typer.Option("--set", help="name=value")] = None,
     runs: Annotated[str, typer.Option(help="number of runs", metavar="INTEGER")] = "",
     key: Annotated[str, typer.Option(help="seed", metavar="INTEGER")] = "",
+    data_dir: Annotated[str, typer.Option(help="folder of real data files")] = "",
 ) -> None:
     """Runs a study: data.nc, figure.png, figure.svg, claims.json, and a table of claims."""
     found = registry.find(study)
+    if data_dir:
+        os.environ[VARIABLE] = str(data_folder(data_dir))
     if preset not in found.PRESETS:
         raise ValueError(f"--preset: got {preset!r}; allowed are {', '.join(found.PRESETS)}")
     settings = _settings(set_ or [], {"runs": runs, "key": key})
@@ -149,11 +154,11 @@ def _show(claims: list[Claim], folder: pathlib.Path) -> None:
         note = f" [open: {claim.why_open}]" if claim.why_open else ""
         table.add_row(
             claim.status if claim.kind == "claim" else f"{claim.status}, {claim.kind}",
-            claim.statement + note,
-            claim.source,
-            f"{claim.relation} {claim.expected:.6g}{printed}",
+            escape(claim.statement + note),  # square brackets are markup to rich
+            escape(claim.source),
+            escape(f"{claim.relation} {claim.expected:.6g}{printed}"),
             f"{claim.measured:.6g}",
-            f"{claim.tolerance:.3g}: {claim.tolerance_from}",
+            escape(f"{claim.tolerance:.3g}: {claim.tolerance_from}"),
         )
     console.print(table)
     counts = {s: sum(c.status == s for c in claims) for s in ("holds", "fails", "open")}

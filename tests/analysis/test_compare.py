@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import learndyn as ld
 from learndyn.analysis import mean_and_error
@@ -61,10 +62,39 @@ def test_one_run_decides_nothing():
     assert ld.compare(THEORY, noisy(1, 0.1)).verdict == "undecided"
 
 
+PREDICTED = THEORY.assign(error_std=("time", np.full(len(TIMES), 0.1)))
+
+
 def test_a_predicted_spread_serves_one_run():
-    theory = THEORY.assign(error_std=("time", np.full(len(TIMES), 0.1)))
-    assert ld.compare(theory, noisy(1, 0.1)).verdict == "agrees"
-    assert ld.compare(theory, noisy(1, 0.1, shift=1.0)).verdict == "deviates"
+    found = ld.compare(PREDICTED, noisy(1, 0.1))
+    assert found.verdict == "agrees" and "band predicted by the theory" in found.reason
+    assert found.allowed_z == pytest.approx(stats.norm.isf(0.005 / len(TIMES)))
+    assert ld.compare(PREDICTED, noisy(1, 0.1, shift=1.0)).verdict == "deviates"
+    assert "band from the runs" in ld.compare(THEORY, noisy(20, 0.1)).reason
+
+
+def test_a_predicted_spread_needs_no_variance_of_the_runs():
+    found = ld.compare(PREDICTED, record(np.stack([CURVE + 0.1, CURVE + 0.3])))
+    np.testing.assert_allclose(found.error_z, 0.2 / (0.1 / 2**0.5))  # not those of the runs
+    np.testing.assert_allclose(found.error_spread, 0.1)
+
+
+def test_a_predicted_spread_keeps_the_promised_rate_of_alarms():
+    alarms = [ld.compare(PREDICTED, noisy(1, 0.1, seed=s)).verdict != "agrees" for s in range(300)]
+    assert sum(alarms) <= 10  # 1 % of 300 expected; more than 10 has probability 3e-4
+
+
+def test_where_no_spread_is_predicted_rounding_decides():
+    theory = THEORY.assign(error_std=("time", 0.1 * (TIMES > 0)))  # a common start: 0 at time 0
+    run = noisy(1, 0.1 * (TIMES > 0))
+    assert ld.compare(theory, run).verdict == "agrees"
+    run["error"][0, 0] += 1e-9
+    assert ld.compare(theory, run).verdict == "deviates"
+
+
+def test_many_runs_see_the_bias_of_finite_size_under_a_predicted_spread():
+    found = ld.compare(PREDICTED, noisy(400, 0.1, shift=0.05))
+    assert found.verdict == "agrees within finite size"
 
 
 def test_rounding_is_not_a_deviation():

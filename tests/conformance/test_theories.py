@@ -99,7 +99,8 @@ def test_maps_advance_as_they_are_solved(system):
         return
     begin = ld.start(system, key=1)
     state = theory.advance(theory.advance(begin.state))
-    solved = ld.solve(system, [2.0], start=begin, order=theory.maps[0])
+    order = theory.maps[0]
+    solved = ld.solve(system, [2 / theory.clock(order).steps], start=begin, order=order)
     for name, value in theory.observe(state).items():
         np.testing.assert_allclose(solved[name][0], value, rtol=1e-12, atol=1e-14)
 

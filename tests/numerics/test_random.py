@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from learndyn.numerics.random import Source, philox, run_words
+from learndyn.numerics.random import Source, philox, run_words, words_of_runs
 
 
 def words(*values):
@@ -61,3 +61,59 @@ def test_runs_steps_and_lanes_differ():
         ]
     for other in others:
         assert not np.any(np.asarray(first) == np.asarray(other))
+
+
+def test_words_of_many_runs_are_those_of_each():
+    with jax.enable_x64(True):
+        words = np.asarray(words_of_runs(5, 3))
+    np.testing.assert_array_equal(words.T, [run_words(5, run) for run in range(3)])
+
+
+def test_a_normal_number_depends_on_its_index_alone():
+    with jax.enable_x64(True):
+        source = Source(run_words(0, 0), jnp.asarray(5))
+        for dtype in ("float32", "float64"):
+            few, many = source.normal((3,), dtype), source.normal((5, 7), dtype)
+            np.testing.assert_array_equal(few, many.ravel()[:3])
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_two_numbers_of_a_pair_are_independent(dtype):
+    """Box-Muller gives pairs: no correlation of numbers, of squares, nor with the next."""
+    with jax.enable_x64(True):
+        x = np.asarray(Source(run_words(4, 0), jnp.asarray(9)).normal((400_000,), dtype), float)
+    for lag in (1, 2, 3):
+        # Correlations of independent numbers have the standard error 1/√n; every second pair.
+        for values in (x, x**2):
+            found = np.corrcoef(values[:-lag:4], values[lag::4])[0, 1]
+            assert abs(found) < 4 / np.sqrt(len(x) / 4)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("degrees", [1, 2, 3, 11, 990, 10**8])
+def test_chi_squares_are_chi_squares(degrees):
+    with jax.enable_x64(True):
+        index = jnp.arange(100_000, dtype=jnp.uint32)
+        source = Source(run_words(3, 1), jnp.asarray(2))
+        x = np.asarray(
+            jax.jit(lambda i, d: source.chi_square_at(i, d))(index, jnp.full(1, float(degrees)))
+        )
+    law = stats.chi2(degrees)
+    assert stats.kstest(x, law.cdf).pvalue > 1e-3
+    mean, variance, _, kurtosis = law.stats("mvsk")
+    assert abs(x.mean() - mean) < 4 * np.sqrt(variance / len(x))
+    error = np.sqrt((kurtosis + 2) / len(x))
+    assert abs(x.var() / variance - 1) < 4 * error
+
+
+def test_chi_squares_of_no_degree_are_zero_and_do_not_meet():
+    """A rejected trial of one number changes no other, whatever is drawn beside it."""
+    with jax.enable_x64(True):
+        source = Source(run_words(3, 1), jnp.asarray(2))
+        index = jnp.arange(2000, dtype=jnp.uint32)
+        draw = jax.jit(lambda i, d: source.chi_square_at(i, d))
+        mixed = np.asarray(draw(index, jnp.where(index % 2 == 0, 0.0, 1.0)))
+        assert np.all(mixed[::2] == 0) and np.all(mixed[1::2] > 0)
+        alone = np.asarray(draw(index[1:8:2], jnp.ones(4)))
+    np.testing.assert_allclose(alone, mixed[1:8:2], rtol=1e-14)

@@ -37,6 +37,21 @@ def test_simulation_is_drawn_over_theory(pair):
     assert labels == ["theory (full)", "simulation, 3 runs"]
 
 
+def test_a_theory_with_fluctuations_has_its_own_band(pair):
+    theory, runs = pair
+    std = {f"{name}_std": 0.1 + 0 * theory[name] for name in ("Q", "R", "error")}
+    figure = ld.plot(theory.assign(std), runs.isel(run=[0]))
+    assert len(figure.axes) == 3  # the standard deviations are bands, not panels
+    for axis, entries in zip(figure.axes, (6, 6, 1), strict=True):
+        assert len([band for band in axis.collections if len(band.get_paths())]) >= entries
+    (band, *_) = figure.axes[2].collections
+    low, high = band.get_paths()[0].get_extents().intervaly
+    assert low == pytest.approx(float(theory.error.min()) - 0.2)
+    assert high == pytest.approx(float(theory.error.max()) + 0.2)
+    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert labels == ["theory (full)", "± 2 standard deviations at N = 40", "simulation, 1 run"]
+
+
 def test_log_axes_where_asked(pair):
     assert ld.plot(pair[0], variables=["error"], log="y").axes[0].get_yscale() == "log"
     assert ld.plot(pair[0], variables=["error"], log="").axes[0].get_yscale() == "linear"

@@ -2,7 +2,12 @@
 
 import numpy as np
 
-from learndyn.theory.committee.errata import printed_eq34_noise, printed_extreme_ratio
+import learndyn as ld
+from learndyn.theory.committee.errata import (
+    printed_eq6,
+    printed_eq34_noise,
+    printed_extreme_ratio,
+)
 from learndyn.theory.committee.quadratic import finite_size_noise
 from learndyn.theory.committee.stationary import negative_to_null_ratio
 
@@ -24,3 +29,20 @@ def test_finite_size_noise():
     first_order, noise = -0.3327863999999999, 0.19105513344
     exact = first_order + finite_size_noise(50) * noise
     np.testing.assert_allclose(exact, -0.11880465054719991, rtol=1e-12)
+
+
+def test_printed_eq6_from_the_printed_matrices():
+    """Companion matrix A_1 of Eq. 27, eigenvectors with first entry 1, b of Eq. 6."""
+    spectrum, eta, alphas = ld.PowerLaw(30, 3, 1.0), 0.5, np.array([0.0, 0.3, 2.0])
+    lam, L = spectrum.values, 3
+    A1 = np.diag(-np.ones(L - 1), 1)
+    A1[-1] += np.poly(lam)[:0:-1]
+    u = np.array([np.mean(lam**l) for l in range(1, L + 1)])
+    rates, W = np.linalg.eig(A1 + eta * np.outer(u, np.eye(L)[1]))
+    b = np.linalg.solve(W / W[0], u)
+    terms = b * np.abs(rates) * np.exp(-2 * eta * np.abs(np.multiply.outer(alphas, rates)))
+    found = printed_eq6(alphas, spectrum, eta, 1.0)
+    np.testing.assert_allclose(found, terms.sum(axis=1) / L, rtol=1e-10)
+    # At α = 0 the error is (1 + σ_J²)/2, and the printed form (1 − η) T^(2)/L of it.
+    np.testing.assert_allclose(found[0], (1 - eta) * u[1] / L, rtol=1e-12)
+    np.testing.assert_allclose(printed_eq6(alphas, spectrum, 1.0, 1.0), 0.0, atol=1e-14)

@@ -22,16 +22,17 @@ def compare(theory: xr.Dataset, simulation: xr.Dataset) -> xr.Dataset:
     For every variable `v` that both have, with mean m over the runs that did not diverge:
 
         v_deviation = m − theory
-        v_z         = deviation in standard errors of m (from the runs, or from the theory's
-                      own `v_std` / √runs where it has one)
+        v_z         = deviation in standard errors of m: from the runs, or `v_std` / √runs
+                      where the theory predicts its own spread `v_std` (`fluctuations=True`)
         v_scaled    = deviation · √N / max |theory|: of order one where finite size explains it
 
-    Verdict: "agrees" where no |z| exceeds the Student-t bound at 1 % over all entries
-    together; else "agrees within finite size" where no deviation exceeds the spread of a
-    single run (it has mean-free part N^(-1/2), and the theory's bias is of order 1/N); else
-    "deviates". One run without a predicted spread is "undecided", unless the rule does not
-    sample: then "agrees" means a deviation of at most 1e-6 of the theory's largest value
-    (1e-3 in float32), and else it "deviates" by the number given.
+    Verdict: "agrees" where no |z| exceeds the bound at 1 % over all entries together, of the
+    normal law for a predicted spread and of Student's t for one from the runs; else "agrees
+    within finite size" where no deviation exceeds the spread of a single run (it has mean-free
+    part N^(-1/2), and the theory's bias is of order 1/N); else "deviates". With a predicted
+    spread one run decides; without one it is "undecided", unless the rule does not sample:
+    then "agrees" means a deviation of at most 1e-6 of the theory's largest value (1e-3 in
+    float32), and else it "deviates" by the number given.
 
     Args:
         theory: a record of `solve`.
@@ -94,8 +95,7 @@ def _deviations(name: str, theory: xr.Dataset, runs: xr.Dataset) -> dict[str, xr
 def _attributes(found, names, theory, simulation, alive: int) -> dict:
     largest = lambda kind: float(max(np.abs(found[f"{n}_{kind}"]).max() for n in names))
     entries = int(sum(found[f"{n}_z"].notnull().sum() for n in names))
-    known = any(f"{n}_std" in theory for n in names)
-    law = stats.norm() if known else stats.t(max(alive - 1, 1))
+    law = stats.norm() if _predicted(theory, names) else stats.t(max(alive - 1, 1))
     allowed = float(law.ppf(1 - LEVEL / (2 * max(entries, 1))))
     verdict = _verdict(found, names, theory, simulation, allowed, entries)
     return {
@@ -123,7 +123,9 @@ def _verdict(found, names, theory, simulation, allowed: float, entries: int) -> 
     z = np.abs(found[f"{worst}_z"])
     at = float(z.max([d for d in z.dims if d != "time"]).idxmax("time"))
     said = f"largest |z| {float(z.max()):.2f} ({worst} at time {at:g}), allowed {allowed:.2f}"
-    said += f" over {entries} entries" + (f"; {diverged} of {runs} runs diverged" * (diverged > 0))
+    said += f" over {entries} entries, band "
+    said += "predicted by the theory" if _predicted(theory, names) else "from the runs"
+    said += f"; {diverged} of {runs} runs diverged" * (diverged > 0)
     if float(z.max()) <= allowed:
         return Verdict("agrees", said)
     inside = all((np.abs(found[f"{n}_deviation"]) <= found[f"{n}_spread"]).all() for n in names)
@@ -140,6 +142,10 @@ def _deterministic(found, names, theory, simulation) -> Verdict:
     if theory.attrs.get("coverage") == "approximate":
         said += "; the theory is approximate here"
     return Verdict("agrees" if relative[worst] <= allowed else "deviates", said)
+
+
+def _predicted(theory: xr.Dataset, names: list[str]) -> bool:
+    return all(f"{name}_std" in theory for name in names)
 
 
 def _scale(values: xr.DataArray) -> float:

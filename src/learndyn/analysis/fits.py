@@ -5,19 +5,30 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
+from learndyn.numerics.checks import one_of
 from learndyn.numerics.types import Number
 
 
 class Fit(NamedTuple):
-    """A straight line through points: slope with its standard error, and intercept."""
+    """A straight line through points.
+
+    Attributes:
+        slope: of the line, on logarithms where the fit says so.
+        error: its standard error, for residuals that are correlated as far as lag one shows.
+        intercept: where the line meets zero.
+        window: the lowest and highest x used.
+        points: how many points lie there.
+    """
 
     slope: float
     error: float
     intercept: float
+    window: tuple[float, float]
+    points: int
 
-    def interval(self, points: int, level: float = 0.95) -> tuple[float, float]:
-        """The confidence interval of the slope, for independent errors on `points` points."""
-        half = float(stats.t(points - 2).ppf((1 + level) / 2)) * self.error
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """The confidence interval of the slope."""
+        half = float(stats.t(self.points - 2).ppf((1 + level) / 2)) * self.error
         return self.slope - half, self.slope + half
 
 
@@ -39,7 +50,8 @@ def fit_line(x, y, *, window: tuple[Number, Number] | None = None) -> Fit:
     Returns:
         The fit.
     """
-    return _line("fit_line", *_inside(x, y, window))
+    x, y = _inside(x, y, window)
+    return _line("fit_line", x, y, x)
 
 
 def fit_minimum(x, y) -> Minimum:
@@ -66,19 +78,56 @@ def fit_minimum(x, y) -> Minimum:
     return Minimum(lowest, float(curve(lowest)))
 
 
-def fit_power_law(x, y, *, window: tuple[Number, Number] | None = None) -> Fit:
+def fit_power_law(
+    x,
+    y,
+    *,
+    window: tuple[Number, Number] | str | None = None,
+    straight: Number = 0.01,
+    span: Number = 10.0,
+) -> Fit:
     """Fits y ∝ x^slope by least squares on logarithms.
 
     Args:
         x: positive numbers.
         y: positive numbers.
-        window: use x inside (low, high) only.
+        window: use x inside (low, high) only; "auto" takes the longest window in which the
+            logarithm of y is straight; None takes all.
+        straight: for "auto", how far y may stray from the line, relative, root mean square.
+        span: for "auto", the least ratio of the window's ends.
 
     Returns:
         The fit; `exp(intercept)` is the prefactor.
+
+    Raises:
+        ValueError: for numbers that are not positive, too few of them, or a curve that is
+            nowhere straight.
     """
+    if isinstance(window, str):
+        one_of("window", window, ("auto",))
+        window = _straightest(*_inside(x, y, None), float(straight), float(span))
     x, y = _inside(x, y, window)
-    return _line("fit_power_law", np.log(x), np.log(y))
+    return _line("fit_power_law", np.log(x), np.log(y), x)
+
+
+def _straightest(x: np.ndarray, y: np.ndarray, straight: float, span: float) -> tuple[float, float]:
+    """The longest window, in log x, whose residual from a line in logarithms is small."""
+    order = np.argsort(x)
+    u, v = np.log(x[order]), np.log(y[order])
+    windows = ((i, j) for i in range(len(u)) for j in range(i + 2, len(u)))
+    long = [(i, j) for i, j in windows if u[j] - u[i] >= np.log(span)]
+    for i, j in sorted(long, key=lambda w: u[w[0]] - u[w[1]]):
+        if _stray(u[i : j + 1], v[i : j + 1]) <= straight:
+            return float(x[order[i]]), float(x[order[j]])
+    raise ValueError(
+        f"fit_power_law: no window over a factor {span:g} is straight to {straight:g}; "
+        "allowed is a larger `straight` or a smaller `span`"
+    )
+
+
+def _stray(u: np.ndarray, v: np.ndarray) -> float:
+    u, v = u - u.mean(), v - v.mean()
+    return float(np.sqrt(np.mean((v - u * (u @ v) / (u @ u)) ** 2)))
 
 
 def fit_rate(t, y, *, window: tuple[Number, Number] | None = None) -> Fit:
@@ -93,7 +142,7 @@ def fit_rate(t, y, *, window: tuple[Number, Number] | None = None) -> Fit:
         The fit.
     """
     t, y = _inside(t, y, window)
-    return _line("fit_rate", t, np.log(y))
+    return _line("fit_rate", t, np.log(y), t)
 
 
 def _inside(x, y, window) -> tuple[np.ndarray, np.ndarray]:
@@ -104,10 +153,24 @@ def _inside(x, y, window) -> tuple[np.ndarray, np.ndarray]:
     return x[keep], y[keep]
 
 
-def _line(name: str, x: np.ndarray, y: np.ndarray) -> Fit:
+def _line(name: str, x: np.ndarray, y: np.ndarray, shown: np.ndarray) -> Fit:
     if len(x) < 3:
         raise ValueError(f"{name}: got {len(x)} points; allowed are at least 3")
     if not (np.all(np.isfinite(x)) and np.all(np.isfinite(y))):
         raise ValueError(f"{name}: got numbers that are not positive; allowed are positive ones")
     line: Any = stats.linregress(x, y)
-    return Fit(float(line.slope), float(line.stderr), float(line.intercept))
+    error = line.stderr * _inflation(y - line.intercept - line.slope * x)
+    window = (float(np.min(shown)), float(np.max(shown)))
+    return Fit(float(line.slope), float(error), float(line.intercept), window, len(x))
+
+
+def _inflation(residuals: np.ndarray) -> float:
+    """By how much errors that follow each other (AR(1)) widen a standard error."""
+    power = residuals @ residuals
+    if len(residuals) < 10 or power == 0:
+        return 1.0
+    # Two parameters were fitted: the estimate is low by about 4/n.
+    r = residuals[1:] @ residuals[:-1] / power + 4 / len(residuals)
+    r = min(max(r, 0.0), 0.98)
+    # What white noise shows by chance is left alone.
+    return float(np.sqrt((1 + r) / (1 - r))) if r > 2.5 / np.sqrt(len(residuals)) else 1.0

@@ -1,6 +1,7 @@
 """The (soft) committee machine: one hidden layer whose output weights are fixed."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -22,12 +23,15 @@ class Committee(AbstractNetwork):
         activation: "linear" g(h) = h, "erf" g(h) = erf(h/√2) or "quadratic" g(h) = h².
         scale: factor of the output.
         init: how the rows of the weights are drawn.
+        trainable: how many leading input directions learn, the others keeping their initial
+            weights; None for all.
     """
 
     units: int = eqx.field(static=True)
     activation: str = eqx.field(static=True)
     scale: np.ndarray
     init: AbstractInitialisation
+    trainable: int | None = eqx.field(static=True)
 
     def __init__(
         self,
@@ -36,11 +40,13 @@ class Committee(AbstractNetwork):
         *,
         scale: Number = 1.0,
         init: AbstractInitialisation | None = None,
+        trainable: int | None = None,
     ):
         self.units = positive_int("units", units)
         self.activation = one_of("activation", activation, ACTIVATIONS)
         self.scale = positive("scale", scale)
         self.init = Normal(1.0) if init is None else init
+        self.trainable = None if trainable is None else positive_int("trainable", trainable)
 
     @property
     def g(self) -> AbstractActivation:
@@ -48,16 +54,27 @@ class Committee(AbstractNetwork):
         return ACTIVATIONS[self.activation]
 
     def __call__(self, weights: Weights, x: Array) -> Array:
+        weights = self.learning(weights)
         h = jnp.einsum("kn,...n->...k", weights, x)
         h = h / np.sqrt(weights.shape[-1]).astype(weights.dtype)
         return jnp.asarray(self.scale).astype(h.dtype) * jnp.sum(self.g(h), axis=-1)
+
+    def learning(self, weights: Weights) -> Weights:
+        """The same weights, with no gradient in directions that do not learn."""
+        n = self.trainable
+        if n is None:
+            return weights
+        parts = [weights[:, :n], jax.lax.stop_gradient(weights[:, n:])]
+        return jnp.concatenate(parts, axis=1)
 
     @property
     def outputs(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         return None
 
     def check_input(self, dim: int) -> None:
-        """Any dimension fits: weights are (units, dim)."""
+        """Any dimension fits that has the trainable directions: weights are (units, dim)."""
+        if self.trainable is not None and self.trainable > dim:
+            raise ValueError(f"trainable: got {self.trainable}; allowed is 1 to {dim}")
 
     def sample(self, rng: np.random.Generator, dim: int, target: Array | None = None) -> Weights:
         return self.init.sample(rng, self.units, dim)

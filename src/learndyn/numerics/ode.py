@@ -7,6 +7,8 @@ import diffrax
 import jax
 import jax.numpy as jnp
 
+from learndyn.numerics.chebyshev import Chebyshev, Radius
+from learndyn.numerics.rosenbrock import Linearise, Rodas
 from learndyn.numerics.types import Array
 
 MAX_STEPS = 200_000
@@ -37,8 +39,14 @@ def integrate(
     rtol: Any,
     atol: Any,
     bound: Array,
+    linearise: Linearise | None = None,
+    radius: Radius | None = None,
+    watched: Callable[[Any], Any] = lambda y: y,
 ) -> Trajectory:
-    """Integrates dy/dt = field(y) from time 0 by Dopri8, saving `save(y)` at `times`.
+    """Integrates dy/dt = field(y) from time 0, saving `save(y)` at `times`.
+
+    By Dopri8, or for stiff systems by Rodas, where `linearise` is given, or Chebyshev, where
+    `radius` is.
 
     Args:
         field: the right-hand side.
@@ -48,6 +56,9 @@ def integrate(
         rtol: relative tolerance of a step.
         atol: absolute tolerance of a step.
         bound: y has diverged once an entry exceeds it.
+        linearise: (y, w) → the solver of (w − Jacobian) x = b, as `Rodas` takes it.
+        radius: y → a bound on the Jacobian's spectral radius, as `Chebyshev` takes it.
+        watched: the part of y whose size counts as a divergence.
 
     Returns:
         The trajectory.
@@ -55,19 +66,25 @@ def integrate(
     kept = diffrax.SubSaveAt(ts=times, fn=lambda t, y, args: save(y))
     solution = diffrax.diffeqsolve(
         diffrax.ODETerm(lambda t, y, args: field(y)),
-        diffrax.Dopri8(),
+        _solver(linearise, radius),
         t0=0.0,
         t1=times[-1],
         dt0=None,
         y0=jax.tree.map(jnp.asarray, start),
         saveat=diffrax.SaveAt(subs=[kept, diffrax.SubSaveAt(t1=True, fn=lambda t, y, a: t)]),
         stepsize_controller=_controller(times, rtol, atol),
-        event=diffrax.Event(lambda t, y, args, **_: largest(y) > bound),
+        event=diffrax.Event(lambda t, y, args, **_: largest(watched(y)) > bound),
         max_steps=MAX_STEPS,
         throw=False,
     )
     saved, end = cast(Any, solution.ys)
     return Trajectory(saved, end[0], solution.event_mask, diffrax.is_okay(solution.result))
+
+
+def _solver(linearise: Linearise | None, radius: Radius | None) -> diffrax.AbstractAdaptiveSolver:
+    if linearise is not None:
+        return Rodas(linearise)
+    return diffrax.Dopri8() if radius is None else Chebyshev(radius)
 
 
 def largest(tree: Any) -> Array:

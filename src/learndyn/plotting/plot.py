@@ -1,4 +1,4 @@
-"""`plot`: simulation markers and bands over theory lines, labelled from the record."""
+"""`plot`: simulation markers and bands over theory lines and bands, labelled from the record."""
 
 import itertools
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from learndyn.analysis import mean_and_error
 
 MARKERS = 24  # simulation points a curve
+BAND = 2  # half width of a theory's band, in its standard deviations
 
 
 def plot(
@@ -23,6 +24,10 @@ def plot(
 ) -> Figure:
     """One panel for each variable: theory as lines, simulation as markers with a band.
 
+    The simulation's band is the standard error of its mean. A theory that predicts a standard
+    deviation of its own (`fluctuations=True`) gets a light band of ± 2 of it, below: where a
+    single run should be.
+
     Args:
         record: a record of `solve`, or of `simulate` alone.
         simulation: a record of `simulate`, drawn over the first.
@@ -33,7 +38,7 @@ def plot(
     Returns:
         The figure.
     """
-    names = list(variables or (n for n in record.data_vars if "time" in record[n].dims))
+    names = list(variables or _variables(record))
     for name in names:
         if name not in record:
             have = ", ".join(map(str, record.data_vars))
@@ -42,7 +47,7 @@ def plot(
     for axis, name in zip(axes, names, strict=True):
         for each in (record, simulation):
             if each is not None and name in each:
-                curves(axis, each[name])
+                curves(axis, each[name], std=each.get(f"{name}_std"))
         _scale(axis, record[name], log)
     _legend(axes[0], record, simulation)
     return figure
@@ -72,7 +77,11 @@ def panels(count: int, *, columns: int = 2, size: tuple[float, float] = (4.6, 3.
 
 
 def curves(
-    axis: Axes, values: xr.DataArray, *, entries: Sequence[tuple[int, ...]] | None = None
+    axis: Axes,
+    values: xr.DataArray,
+    *,
+    entries: Sequence[tuple[int, ...]] | None = None,
+    std: xr.DataArray | None = None,
 ) -> None:
     """Draws a variable against time: lines, or markers with a band where it has runs.
 
@@ -81,12 +90,15 @@ def curves(
         values: the variable, with dimension time and perhaps run.
         entries: which entries of the other dimensions; None takes each once (of a
             student-student matrix the upper triangle).
+        std: the standard deviation that a theory predicts, drawn as a band of ± 2 of it.
     """
     others = [d for d in values.dims if d not in ("time", "run")]
     chosen = _entries(values, others) if entries is None else entries
     for number, entry in enumerate(chosen):
-        curve = values.isel(dict(zip(others, entry, strict=True)))
-        _curve(axis, curve, f"C{number % 10}")
+        place, color = dict(zip(others, entry, strict=True)), f"C{number % 10}"
+        if std is not None:
+            _band(axis, values.isel(place), BAND * std.isel(place), color, alpha=0.12)
+        _curve(axis, values.isel(place), color)
     time = values["time"].attrs
     axis.set_xlabel(f"{time.get('long_name', 'time')} [{time.get('unit', '')}]")
     axis.set_ylabel(values.attrs.get("long_name", values.name))
@@ -101,7 +113,17 @@ def _curve(axis: Axes, curve: xr.DataArray, color: str) -> None:
     every = max(1, len(time) // MARKERS)
     axis.plot(time, mean, "o", color=color, markersize=2.8, markevery=every, alpha=0.8)
     if curve.sizes["run"] > 1:
-        axis.fill_between(time, mean - error, mean + error, color=color, alpha=0.25, linewidth=0)
+        _band(axis, mean, error, color, alpha=0.25)
+
+
+def _band(axis: Axes, middle: xr.DataArray, half: xr.DataArray, color: str, alpha: float) -> None:
+    low, high = middle - half, middle + half
+    axis.fill_between(middle["time"], low, high, color=color, alpha=alpha, linewidth=0)
+
+
+def _variables(record: xr.Dataset) -> list[str]:
+    timed = [str(name) for name in record.data_vars if "time" in record[name].dims]
+    return [name for name in timed if name.removesuffix("_std") not in {*timed} - {name}]
 
 
 def _entries(values: xr.DataArray, others: list) -> list[tuple[int, ...]]:
@@ -129,7 +151,11 @@ def _legend(axis: Axes, record: xr.Dataset, simulation: xr.Dataset | None) -> No
             continue
         if "run" in each.dims:
             runs = each.sizes["run"]
-            axis.plot([], [], "o", color="0.3", markersize=3, label=f"simulation, {runs} runs")
+            label = f"simulation, {runs} run{'s' * (runs > 1)}"
+            axis.plot([], [], "o", color="0.3", markersize=3, label=label)
         else:
             axis.plot([], [], "-", color="0.3", label=f"theory ({each.attrs.get('order', '')})")
+            if any(f"{name}_std" in each for name in each.data_vars):
+                label = f"± {BAND} standard deviations at N = {each.attrs['size']}"
+                axis.fill_between([], [], [], color="0.3", alpha=0.12, linewidth=0, label=label)
     axis.legend(frameon=False, fontsize=8)

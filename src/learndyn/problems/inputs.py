@@ -3,7 +3,9 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
+from learndyn.numerics.checks import finite
 from learndyn.numerics.random import Source
 from learndyn.numerics.types import Array
 from learndyn.numerics.values import Value
@@ -11,23 +13,45 @@ from learndyn.problems.spectra import Spectrum
 
 
 class Gaussian(Value):
-    """Centred Gaussian inputs in the eigenbasis of their covariance.
+    """Centred Gaussian inputs, in the eigenbasis of their covariance or in another frame.
 
-    Coordinates are ordered by level: the first N_1 have variance λ_1, and so on.
+    In the eigenbasis coordinates are ordered by level: the first N_1 have variance λ_1, and
+    so on.
 
     Args:
         spectrum: eigenvalues and multiplicities.
+        frame: an orthogonal matrix (N, N) whose columns are the eigenvectors of the
+            covariance; None for the eigenbasis itself.
     """
 
     spectrum: Spectrum
+    frame: np.ndarray | None = None
+
+    def __post_init__(self):
+        if self.frame is None:
+            return
+        frame = finite("frame", np.asarray(self.frame, dtype=np.float64))
+        object.__setattr__(self, "frame", frame)
+        square = frame.shape == (self.dim, self.dim)
+        if not square or not np.allclose(frame.T @ frame, np.eye(self.dim), atol=1e-8):
+            allowed = f"an orthogonal matrix {(self.dim, self.dim)}"
+            raise ValueError(f"frame: got {frame.shape}; allowed is {allowed}")
 
     @property
     def dim(self) -> int:
         """The dimension N."""
         return self.spectrum.dim
 
+    def in_eigenbasis(self, rows: Array) -> Array:
+        """Rows (…, dim) in the coordinates of the eigenbasis, in their own precision."""
+        return rows if self.frame is None else rows @ self.frame.astype(rows.dtype)
+
+    def from_eigenbasis(self, rows: Array) -> Array:
+        """The inverse of `in_eigenbasis`."""
+        return rows if self.frame is None else rows @ self.frame.T.astype(rows.dtype)
+
     def variances(self, dim: int) -> Array:
-        """The variance of every coordinate (dim,), or one number where all are equal."""
+        """The variance of every coordinate (dim,) of the eigenbasis, or one for all."""
         values = jnp.asarray(self.spectrum.values)
         if self.spectrum.levels == 1:
             return values[0]
@@ -35,15 +59,17 @@ class Gaussian(Value):
 
     def sampler(self, dim: int, dtype) -> "Sampler":
         """Draws inputs; what does not change between steps is computed here, once."""
-        return Sampler(jnp.sqrt(self.variances(dim)).astype(dtype), dim)
+        return Sampler(self, jnp.sqrt(self.variances(dim)).astype(dtype), dim)
 
 
 class Sampler(NamedTuple):
-    """Draws Gaussian inputs of given coordinate scales."""
+    """Draws Gaussian inputs of given scales along their eigenvectors."""
 
+    inputs: Gaussian
     scales: Array
     dim: int
 
     def __call__(self, source: Source, shape: tuple[int, ...]) -> Array:
         """Fresh inputs (*shape, dim)."""
-        return self.scales * source.normal((*shape, self.dim), self.scales.dtype)
+        drawn = self.scales * source.normal((*shape, self.dim), self.scales.dtype)
+        return self.inputs.from_eigenbasis(drawn)

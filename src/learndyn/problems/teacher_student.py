@@ -84,8 +84,9 @@ class TeacherStudent(AbstractProblem):
         if not isinstance(self.teacher, LinearTeacher):
             return None
         dim = teacher.shape[-1]
-        deviation = jnp.sqrt(self.inputs.variances(dim)) * jnp.ones(dim)
-        return MapStatistics(teacher, jnp.diag(deviation))
+        root = jnp.diag(jnp.sqrt(self.inputs.variances(dim)) * jnp.ones(dim))
+        turn = self.inputs.from_eigenbasis
+        return MapStatistics(teacher, turn(turn(root).T))
 
     def population_loss(self, network: Committee, covariance: Array) -> Array:
         """⟨loss⟩ without label noise, from the covariance of the pre-activations.
@@ -112,6 +113,6 @@ class TeacherStudent(AbstractProblem):
 
     def covariance(self, weights: Weights, teacher: Weights) -> Array:
         """The covariance of the (student, teacher) pre-activations, (K + M, K + M)."""
-        rows = jnp.concatenate([weights, teacher])
+        rows = self.inputs.in_eigenbasis(jnp.concatenate([weights, teacher]))
         dim = rows.shape[-1]
         return (rows * self.inputs.variances(dim).astype(rows.dtype)) @ rows.T / dim

@@ -37,7 +37,8 @@ def loss_of(
     if isinstance(problem, TeacherStudent) and isinstance(network, Committee):
         other = problem.teacher
         if isinstance(other, Committee) and other.activation == network.activation:
-            return lambda w: problem.population_loss(network, problem.covariance(w, teacher))
+            seen = lambda w: problem.covariance(network.learning(w), teacher)
+            return lambda w: problem.population_loss(network, seen(w))
     name = type(rule).__name__
     raise ValueError(
         f"rule: got {name} without a population loss in closed form; allowed are deep linear "

@@ -1,16 +1,13 @@
 """The direct engine: every step of the rule on the full weights.
 
 Fresh examples are generated inside the compiled loop, so memory does not grow with the
-number of steps. On CPUs each run is a task of its own in a pool of threads: as fast as
-one batched kernel, and run 7 is bit for bit the same beside any other runs. On other
-devices all runs are one batched kernel.
+number of steps. On a CPU each run is a task of its own in a pool of threads: as fast as
+one batched kernel, and run 7 is bit for bit the same beside any other runs. Elsewhere
+all runs are one batched kernel, spread over all devices.
 """
 
-import os
 import threading
-import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -18,11 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks.base import Weights
-from learndyn.numerics.random import Source, run_words
+from learndyn.numerics.random import Source, words_of_runs
 from learndyn.numerics.types import Array
+from learndyn.simulation.placing import Pace, groups, in_threads, on_one_cpu, rounded_up, spread
 from learndyn.system import System
-
-CHUNK_SECONDS = 0.25  # between two looks at the progress bar and at Ctrl-C
 
 Visit = Callable[[int, int, Weights], bool]
 Advanced = Callable[[int], None]
@@ -51,37 +47,34 @@ def train(
         visit: called as visit(run, index of the step, weights); False ends that run.
         advanced: called with the number of run·steps done since its last call.
     """
-    stop = threading.Event()
-    groups = _groups(runs)
+    width = 1 if on_one_cpu() else rounded_up(runs, jax.device_count())
+    parts = groups(runs, width)
     with jax.enable_x64(True):
-        words = np.stack([run_words(key, run) for run in range(runs)])
+        words = np.asarray(words_of_runs(key, parts[-1].stop)).T
+        begin = spread(_copies(weights, width), axis=0)
+        system = _placed(system)
         nothing = np.int64(0)
         # Compiles here, once, rather than in every thread.
-        _advance(system, _copies(weights, groups[0]), teacher, words[groups[0]], nothing, nothing)
+        _advance(system, begin, teacher, spread(words[parts[0]], 0), nothing, nothing)
 
-    def follow(group: slice) -> None:
+    def follow(group: slice, stop: threading.Event) -> None:
         with jax.enable_x64(True):  # a thread has a configuration of its own
-            batch, begin = _copies(weights, group), 0
-            alive = dict.fromkeys(range(group.start, group.stop))
+            batch, last, pace = begin, 0, Pace()
+            own = spread(words[group], axis=0)
+            alive = dict.fromkeys(range(group.start, min(group.stop, runs)))
             for index, end in enumerate(steps):
-                for first, count in _chunks(begin, int(end)):
+                for first, count in pace.pieces(last, int(end)):
                     if stop.is_set() or not alive:
                         return
-                    batch = _advance(system, batch, teacher, words[group], first, count)
+                    batch = _advance(system, batch, teacher, own, first, count)
                     jax.block_until_ready(batch)
-                    advanced(int(count) * (group.stop - group.start))
-                begin = int(end)
+                    advanced(int(count) * (min(group.stop, runs) - group.start))
+                last = int(end)
                 for run in list(alive):
                     if not visit(run, index, _pick(batch, run - group.start)):
                         del alive[run]
 
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        try:
-            for _ in pool.map(follow, groups):
-                pass
-        except BaseException:
-            stop.set()  # before the pool waits for its threads
-            raise
+    in_threads(follow, parts)
 
 
 @eqx.filter_jit
@@ -98,28 +91,15 @@ def _advance(
     return jax.vmap(one)(weights, words)
 
 
-def _groups(runs: int) -> list[slice]:
-    size = 1 if jax.default_backend() == "cpu" else runs
-    return [slice(i, min(i + size, runs)) for i in range(0, runs, size)]
+def _placed(system: System) -> System:
+    """The system with its arrays on the device: a data set is not to be copied at every call."""
+    place = lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf
+    return jax.tree.map(place, system)
 
 
-def _copies(weights: Weights, group: slice) -> Weights:
-    return jax.tree.map(lambda w: jnp.stack([jnp.asarray(w)] * (group.stop - group.start)), weights)
+def _copies(weights: Weights, number: int) -> Weights:
+    return jax.tree.map(lambda w: jnp.stack([jnp.asarray(w)] * number), weights)
 
 
 def _pick(batch: Weights, place: int) -> Weights:
     return jax.tree.map(lambda w: np.asarray(w[place]), batch)
-
-
-def _chunks(begin: int, end: int) -> Iterator[tuple[np.int64, np.int64]]:
-    """Cuts begin … end into pieces that take about CHUNK_SECONDS each.
-
-    Pieces are NumPy numbers: Python's would be compiled in.
-    """
-    size = 64
-    while begin < end:
-        count = min(size, end - begin)
-        clock = time.perf_counter()
-        yield np.int64(begin), np.int64(count)
-        begin += count
-        size = max(1, int(size * min(8.0, CHUNK_SECONDS / (time.perf_counter() - clock + 1e-9))))

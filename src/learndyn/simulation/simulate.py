@@ -13,10 +13,12 @@ from learndyn.numerics.precision import to_numpy
 from learndyn.numerics.random import Source, run_words
 from learndyn.records import Outcome, make_record
 from learndyn.records.schema import Stopwatch
+from learndyn.simulation.choosing import choose
 from learndyn.simulation.direct import train
 from learndyn.simulation.flow import UNIT, follow, is_deterministic
-from learndyn.simulation.measuring import Probe, measurement_of
+from learndyn.simulation.measuring import Probe, measurement_of, measurement_of_states
 from learndyn.simulation.progress import Counter, Report, reporting
+from learndyn.simulation.reduced import follow_chain
 from learndyn.start import Start
 from learndyn.start import start as begin
 from learndyn.system import System
@@ -36,16 +38,22 @@ def simulate(
 ) -> xr.Dataset:
     """Trains the network of a system and measures what its theory speaks of.
 
+    Where a theory knows the exact Markov chain of its state ("reduced"), the network is not
+    built: its order parameters are drawn step by step, with the law that they have in a network
+    of that size, at a cost that does not contain the size.
+
     Args:
         system: what learns.
         times: increasing, non-negative, in the system's unit of time.
         start: where every run begins, at time 0; None draws `start(system, key=key)`.
         runs: number of repeats, each with its own random numbers.
         key: seed; run r depends on (key, r) alone.
-        method: "direct" takes every step on the full weights; "flow" integrates a rule
-            without sampling in continuous time (learning rate × steps, float64, one run);
-            "auto" is "direct".
-        dtype: precision of the weights, "float32" or "float64".
+        method: "direct" takes every step on the full weights; "reduced" takes every step of
+            the exact chain of the state (committees under SGD; always float64); "flow"
+            integrates a rule without sampling in continuous time (learning rate × steps,
+            float64, one run); "auto" is "reduced" where that is exact and cheaper, without
+            probes, and else "direct". The record says which.
+        dtype: precision of the weights of the direct engine, "float32" or "float64".
         probes: name → function of (weights, teacher), evaluated at the asked times.
         progress: True shows a bar with the time left; a function gets the fraction done.
 
@@ -57,33 +65,33 @@ def simulate(
     """
     times = increasing_times(times)
     runs = positive_int("runs", runs)
-    one_of("method", method, ("auto", "direct", "flow"))
     one_of("dtype", dtype, ("float32", "float64"))
+    probes = probes or {}
+    method, reduced = choose(system, method, probes)
     flow = method == "flow"
-    dtype, runs = ("float64", 1) if flow else (dtype, runs)
+    dtype = dtype if method == "direct" else "float64"
+    runs = 1 if flow else runs
     steps = system.steps(times)
     if flow:
         steps = np.rint(times / system.rule.learning_rate).astype(np.int64)
     start = begin(system, key=key) if start is None else start
-    weights, teacher = (
-        jax.tree.map(lambda w: w.astype(dtype), w) for w in (start.weights, start.teacher)
-    )
     watch = Stopwatch()
     with jax.enable_x64(True), reporting(progress, "simulating") as report:
-        measure = measurement_of(system, weights, teacher, probes or {}, (runs, len(times)))
-        if flow:
-            follow(system, times, weights, teacher, measure)
-        else:
-            train(
-                system,
-                steps,
-                weights,
-                teacher,
-                runs=runs,
-                key=key,
-                visit=measure.visit,
-                advanced=Counter(runs * int(steps[-1]), report),
+        count, shape = Counter(runs * int(steps[-1]), report), (runs, len(times))
+        if reduced is not None:
+            measure = measurement_of_states(reduced[0], start.state, shape)
+            follow_chain(
+                *reduced, steps, start.state, runs=runs, key=key, measure=measure, advanced=count
             )
+        else:
+            cast = lambda weights: jax.tree.map(lambda w: w.astype(dtype), weights)
+            weights, teacher = cast(start.weights), cast(start.teacher)
+            measure = measurement_of(system, weights, teacher, probes, shape)
+            given, visit = (weights, teacher), measure.visit
+            if flow:
+                follow(system, times, *given, measure)
+            else:
+                train(system, steps, *given, runs=runs, key=key, visit=visit, advanced=count)
     return make_record(
         measure.variables(),
         times=times,
@@ -93,7 +101,7 @@ def simulate(
         runs=True,
         attributes={
             "engine": "simulate",
-            "method": "flow" if flow else "direct",
+            "method": method,
             "generator": "none" if is_deterministic(system) else "Philox4x32-10",
             "dtype": dtype,
             "key": key,

@@ -6,9 +6,10 @@ import jax.numpy as jnp
 
 from learndyn.numerics import ode
 from learndyn.numerics.ode import Trajectory, largest
+from learndyn.numerics.rosenbrock import Solve
 from learndyn.numerics.types import Array
 from learndyn.theory import AbstractTheory
-from learndyn.theory.base import DIVERGED, State
+from learndyn.theory.base import DIVERGED, Scheme, State
 
 
 @eqx.filter_jit
@@ -20,6 +21,7 @@ def integrate(
     per_time: Array,
     rtol: Array,
     atol: Array,
+    scheme: Scheme = "explicit",
 ) -> Trajectory:
     """Integrates `theory.drift` from time 0, observing at `times`.
 
@@ -33,13 +35,29 @@ def integrate(
         per_time: what `drift` is multiplied by, for the unit of `times`.
         rtol: relative tolerance of a step.
         atol: absolute tolerance of a step.
+        scheme: "explicit" is Dopri8, "implicit" Rodas, "stabilised" Chebyshev.
 
     Returns:
         The trajectory of observables.
     """
-    field = lambda y: jax.tree.map(lambda rate: rate * per_time, theory.drift(y, order))
-    bound = DIVERGED * largest(state)
-    return ode.integrate(field, state, times, theory.observe, rtol=rtol, atol=atol, bound=bound)
+    scaled = lambda y, factor: jax.tree.map(lambda leaf: leaf * factor, y)
+
+    def linearise(y: State, w: Array) -> Solve:
+        solve = theory.linearise(y, order, w / per_time)
+        return lambda b: solve(scaled(b, 1 / per_time))
+
+    radius = lambda y: per_time * theory.radius(y, order)
+    return ode.integrate(
+        lambda y: scaled(theory.drift(y, order), per_time),
+        state,
+        times,
+        theory.observe,
+        rtol=rtol,
+        atol=atol,
+        bound=DIVERGED * largest(state),
+        linearise=linearise if scheme == "implicit" else None,
+        radius=radius if scheme == "stabilised" else None,
+    )
 
 
 @eqx.filter_jit

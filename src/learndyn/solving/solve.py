@@ -10,11 +10,15 @@ from learndyn.numerics.precision import to_numpy
 from learndyn.numerics.types import Number
 from learndyn.records import Outcome, make_record
 from learndyn.records.schema import Stopwatch
+from learndyn.solving.fluctuations import integrate_with_noise
 from learndyn.solving.integrate import integrate, iterate
 from learndyn.start import Start
 from learndyn.start import start as begin
 from learndyn.system import System
-from learndyn.theory import theory_of
+from learndyn.theory import Variable, theory_of
+from learndyn.theory.base import DIVERGED
+
+SOLVERS = {"explicit": "Dopri8", "implicit": "Rodas", "stabilised": "Chebyshev"}
 
 
 def solve(
@@ -37,9 +41,12 @@ def solve(
         start: where it begins, at time 0; None draws `start(system, key=key)`.
         key: seed of that draw.
         order: "full", all terms in the learning rate; "flow", the limit of a small one on
-            the same time axis.
-        fluctuations: whether to predict standard deviations at size N; no theory here states
-            a diffusion yet, so only False is allowed.
+            the same time axis; "finite" (committees), the exact mean of one step, iterated:
+            closed for linear students, elsewhere it leaves out the feedback of the
+            fluctuations, which is of the same order 1/N.
+        fluctuations: whether to predict, for every observable, the standard deviation of a
+            run at size N (`<name>_std`), by the linear-noise equation of committees under
+            SGD; orders "full" and "flow", at most 2000 state variables.
         rtol: relative tolerance of the integrator.
         atol: absolute tolerance of the integrator.
 
@@ -53,7 +60,7 @@ def solve(
     times = increasing_times(times)
     theory = theory_of(system)
     one_of("order", order, theory.orders)
-    one_of("fluctuations", fluctuations, (False,))
+    one_of("fluctuations", fluctuations, (False, True) if order not in theory.maps else (False,))
     start = begin(system, key=key) if start is None else start
     tolerances = positive("rtol", rtol), positive("atol", atol)
     coverage = theory.judge(start.state, start.realise)
@@ -61,16 +68,16 @@ def solve(
     state, clock = theory.check(start.state), theory.clock(order)
     steps = np.rint(times * clock.steps).astype(np.int64)
     with jax.enable_x64(True):
-        if order in theory.maps:
-            found = to_numpy(iterate(theory, state, steps))
+        if fluctuations:
+            found, method = _noisy(theory, state, times, order, tolerances)
         else:
-            scale = np.asarray(clock.drift, dtype=np.float64)
-            found = to_numpy(integrate(theory, state, times, order, scale, *tolerances))
+            found, method = _trajectory(theory, state, times, steps, order, tolerances)
     variables = {}
     for name, label in theory.variables.items():
-        values = np.where(np.isfinite(found.saved[name]), found.saved[name], np.nan)
-        labels = {"long_name": label.long_name, "units": label.unit}
-        variables[name] = (("time", *label.dims), values, labels)
+        variables[name] = _labelled(found.saved[name], label, label.long_name)
+        if fluctuations:
+            said = f"standard deviation of {label.long_name}"
+            variables[f"{name}_std"] = _labelled(found.saved[f"{name}_std"], label, said)
     return make_record(
         variables,
         times=times,
@@ -80,7 +87,7 @@ def solve(
         runs=False,
         attributes={
             "engine": "solve",
-            "method": "iterated map" if order in theory.maps else "Dopri8, adaptive",
+            "method": method,
             "theory": theory.name,
             "coverage": coverage.level,
             "coverage_reason": coverage.reason,
@@ -88,12 +95,54 @@ def solve(
             "rtol": float(tolerances[0]),
             "atol": float(tolerances[1]),
             "dtype": "float64",
+            **({"diffusion_error": theory.diffusion_error(state)} if fluctuations else {}),
             "key": key,
             "size": system.dim,
             "system": system.to_json(),
             "wall_seconds": watch.seconds(),
         },
     )
+
+
+def _labelled(values: np.ndarray, label: Variable, said: str):
+    finite = np.where(np.isfinite(values), values, np.nan)
+    return ("time", *label.dims), finite, {"long_name": said, "units": label.unit}
+
+
+def _trajectory(theory, state, times, steps, order, tolerances) -> tuple[Trajectory, str]:
+    """What the theory predicts at the times, and by which method."""
+    if order in theory.maps:
+        return to_numpy(iterate(theory, state, steps)), "iterated map"
+    curve = theory.closed_form(state, times, order)
+    if curve is not None:
+        return _cut(curve, times), "closed form"
+    scheme = theory.scheme(state, order, float(times[-1]))
+    state = theory.coordinates(state, order, scheme)
+    scale = np.asarray(theory.clock(order).drift, dtype=np.float64)
+    found = to_numpy(integrate(theory, state, times, order, scale, *tolerances, scheme=scheme))
+    return found, f"{SOLVERS[scheme]}, adaptive, in {type(state).__name__}"
+
+
+def _noisy(theory, state, times, order, tolerances) -> tuple[Trajectory, str]:
+    """The same with the standard deviation of every observable beside it."""
+    theory.moving(state)  # says why not, before anything is compiled
+    scale, size = (
+        np.asarray(x, np.float64) for x in (theory.clock(order).drift, theory.system.dim)
+    )
+    found = integrate_with_noise(theory, state, times, order, scale, size, *tolerances)
+    return to_numpy(found), "Dopri8, adaptive, with linear noise"
+
+
+def _cut(curve: dict[str, np.ndarray], times: np.ndarray) -> Trajectory:
+    """A closed form up to where it has diverged, as an integrator would have found it."""
+    flat = np.concatenate([np.abs(v).reshape(len(times), -1) for v in curve.values()], axis=1)
+    gone = ~(flat.max(axis=1) <= DIVERGED * max(flat[0].max(), 1.0))
+    gone = np.cumsum(gone) > 0
+    saved = {name: v.copy() for name, v in curve.items()}
+    for v in saved.values():
+        v[gone] = np.nan
+    end = times[np.argmax(gone)] if gone.any() else times[-1]
+    return Trajectory(saved, np.asarray(end), np.asarray(gone.any()), np.asarray(True))
 
 
 def _outcome(found: Trajectory) -> Outcome:

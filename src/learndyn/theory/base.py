@@ -11,16 +11,21 @@ import numpy as np
 
 from learndyn.networks.base import Weights
 from learndyn.numerics.precision import to_numpy
+from learndyn.numerics.rosenbrock import Solve
 from learndyn.numerics.types import Array
 from learndyn.numerics.values import Value
 from learndyn.system import System
+from learndyn.theory.chain import AbstractChain
 
 State = Any  # a theory's own pytree of order parameters
+Scheme = Literal["explicit", "implicit", "stabilised"]
 Realise = Callable[[], tuple[Weights, Weights]]
 
 # A state has diverged whose largest entry exceeds that of the start so many times. (Larger
 # factors are out of an integrator's reach: Q ∝ (t* − t)^(-1/2) for squares, up to rounding.)
 DIVERGED = 1e5
+
+_NO_NOISE = "fluctuations: got True, but the {} theory states no diffusion; allowed is False"
 
 
 class Coverage(NamedTuple):
@@ -105,6 +110,48 @@ class AbstractTheory(Value):
     def advance(self, state: State) -> State:
         """The state after one step of the rule, for the orders in `maps`."""
         raise ValueError(f"advance: the {self.name} theory is a flow; allowed is `drift`")
+
+    def scheme(self, state: State, order: str, end: float) -> Scheme:
+        """How to integrate until `end`: "implicit" needs `linearise`, "stabilised" `radius`."""
+        return "explicit"
+
+    def coordinates(self, state: State, order: str, scheme: Scheme) -> State:
+        """The state as it is best integrated; `drift` and `observe` take it."""
+        return state
+
+    def linearise(self, state: State, order: str, w: Array) -> Solve:
+        """The solver b ↦ x of (w − J) x = b, J the Jacobian of `drift`."""
+        raise ValueError(f"linearise: the {self.name} theory has none; allowed is `drift`")
+
+    def radius(self, state: State, order: str) -> Array:
+        """A bound on the spectral radius of the Jacobian of `drift`."""
+        raise ValueError(f"radius: the {self.name} theory has none; allowed is `drift`")
+
+    def closed_form(
+        self, state: State, times: np.ndarray, order: str
+    ) -> dict[str, np.ndarray] | None:
+        """The observables at `times`, (time, …), where they have a closed form; else None."""
+        return None
+
+    def moving(self, state: State) -> Array:
+        """The independent variables of a state that move, as one vector."""
+        raise ValueError(_NO_NOISE.format(self.name))
+
+    def with_moving(self, state: State, vector: Array) -> State:
+        """The state with its moving variables replaced: an inverse of `moving`."""
+        raise ValueError(_NO_NOISE.format(self.name))
+
+    def diffusion(self, state: State, order: str = "full") -> Array:
+        """N times the covariance that the moving variables gain per time at size N."""
+        raise ValueError(_NO_NOISE.format(self.name))
+
+    def diffusion_error(self, state: State) -> float:
+        """The relative error of `diffusion` at a state; 0 where it is a closed form."""
+        return 0.0
+
+    def chain(self) -> AbstractChain | str:
+        """The exact Markov chain of the state at finite size, or why there is none."""
+        return f"the {self.name} theory knows no exact chain of its state"
 
     def clock(self, order: str) -> Clock:
         """The unit of time at an order, and how it relates to steps and to `drift`."""

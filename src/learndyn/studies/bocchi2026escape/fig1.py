@@ -33,7 +33,7 @@ class Params:
 
 
 # The quick preset is smaller than the figure (N = 500, and so α to 1500): the paper's size
-# takes hours on two cores.
+# takes minutes on two cores.
 PRESETS = {"quick": Params(), "paper": Params(N=10_000, alpha=2500.0, points=101)}
 
 

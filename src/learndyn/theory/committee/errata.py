@@ -1,8 +1,16 @@
 """Forms that a paper prints and that are wrong, kept so that a study can show it."""
 
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
-from learndyn.numerics.types import Int
+from learndyn.numerics.gaussian import ACTIVATIONS, AbstractActivation, tabulate
+from learndyn.numerics.gaussian.base import Covariance
+from learndyn.numerics.precision import in_float64
+from learndyn.numerics.types import Array, Int
+from learndyn.problems import Spectrum
+from learndyn.theory.committee import erf_plateau, linear, moments
 
 
 def printed_eq34_noise(Q: np.ndarray, rho: np.ndarray, eta: float) -> np.ndarray:
@@ -37,3 +45,109 @@ def printed_extreme_ratio(N: Int, p_star: Int) -> float:
     A plateau needs p + p* ≤ N; the extreme is at p = N − p* (`negative_to_null_ratio`).
     """
     return float(p_star / (N / 2 - p_star - 1 / 2))
+
+
+def printed_eq91(C: Covariance) -> Array:
+    """I4 of erf as Eq. 91 of worschech2024scaling prints A0, A1 and A2 (A4 is right).
+
+    `numerics.gaussian.Erf.I4` has the corrected ones.
+    """
+    A4 = (1 + C[0][0]) * (1 + C[1][1]) - C[0][1] ** 2
+    A0 = A4 * C[2][3] + C[1][2] * C[1][3] * (1 + C[0][0]) + C[0][2] * C[0][3] * (1 + C[1][1])
+    A0 = A0 + C[0][1] ** 2 * C[0][2] ** 2 * C[1][3] ** 2
+    A1 = A4 * (1 + C[2][2]) + C[1][2] * (1 + C[0][0]) - C[0][2] * (1 + C[1][1])
+    A1 = A1 + 2 * C[0][1] * C[0][2] * C[1][2]
+    A2 = A4 * (1 + C[3][3]) - C[1][3] * (1 + C[0][0]) - C[0][3] * (1 + C[1][1])
+    A2 = A2 + 2 * C[0][1] * C[0][3] * C[1][3]
+    return 4 / np.pi**2 / np.sqrt(A4) * np.arcsin(A0 / np.sqrt(A1 * A2))
+
+
+@in_float64
+def printed_eq18(
+    state: moments.Moments, lam: ArrayLike, phi: ArrayLike, eta: float, activation: str = "erf"
+) -> moments.Moments:
+    """The right-hand side as Eq. 18 of worschech2024scaling prints it, with the correct I4.
+
+    dR^(l) has η in place of η/K, 1 in place of M/K, and y^(l+1) in place of y^(l); the η² term
+    has M/K² and 2/K in place of (M/K)² and 2M/K. The O(η) term of dQ is right.
+    """
+    c, nu = jnp.asarray(moments.characteristic(lam)), moments.traces(lam, phi)
+    flow = moments.drift(state, lam, phi, eta, activation, "flow")
+    dR, noise = _printed_eq18_parts(state, c, ACTIVATIONS[activation])
+    noise = eta**2 / len(noise) ** 2 * nu[:, None, None] * noise
+    return moments.Moments(flow.Q + noise, eta * dR, jnp.zeros_like(flow.T))
+
+
+@eqx.filter_jit
+def _printed_eq18_parts(
+    state: moments.Moments, c: Array, g: AbstractActivation
+) -> tuple[Array, Array]:
+    Q1, R1, T1 = moments.shifted(state, c)
+    _, R2, T2 = moments.shifted(moments.Moments(Q1, R1, T1), c)
+    K, M = R1.shape[1:]
+    first = jnp.block([[Q1[0], R1[0]], [R1[0].T, T1[0]]])
+    signs = jnp.concatenate([-jnp.ones(K), jnp.ones(M)])
+    dR = moments.pull(g, first, signs, R2, jnp.concatenate([R2, T2], axis=1))
+    I4 = tabulate(g.I4, first, range(K), range(K), range(K + M), range(K + M))
+    total = lambda *part: jnp.sum(I4[:, :, *part], axis=(2, 3))
+    x, y = slice(None, K), slice(K, None)
+    return dR, M / K**2 * total(x, x) + total(y, y) - 2 / K * total(x, y)
+
+
+@in_float64
+def printed_eq19(state: moments.Moments, lam: ArrayLike, activation: str = "erf") -> Array:
+    """ε_g as Eq. 19 of worschech2024scaling prints it: without 1/M, M/K² and 1/K."""
+    K, M = state.R.shape[1:]
+    signs = jnp.concatenate([-jnp.ones(K), jnp.ones(M)])
+    c = jnp.asarray(moments.characteristic(lam))
+    return moments.half_square(state, c, signs, ACTIVATIONS[activation])
+
+
+def printed_eq96(Tl: ArrayLike, T: ArrayLike) -> tuple[np.ndarray, float]:
+    """(R*(l)_n, Q*(l)) as Eq. 96 of worschech2024scaling prints them, without 1/T^(1)_nn."""
+    T = np.asarray(T, dtype=np.float64)
+    return erf_plateau.approximate_moments(np.asarray(Tl) * np.diag(T), T)
+
+
+def printed_eq98(
+    Tl: Array | float, T: float, D: float, M: Int
+) -> tuple[Array | float, Array | float]:
+    """(R*(l), Q*(l)), l ≥ 1, as Eq. 98 prints them: (R*, Q*) times T^(l)/T, wrong for D ≠ 0."""
+    R, Q = erf_plateau.plateau_overlaps(T, D, M)
+    return Tl / T * R, Tl / T * Q
+
+
+def printed_eq99(T: float, D: float, M: Int) -> float:
+    """ε* as Eq. 99 prints it: arcsin(D/(1+T)) in place of arcsin(D/((M−1)(1+T)))."""
+    wrong, right = np.arcsin(D / (1 + T)), np.arcsin(D / ((M - 1) * (1 + T)))
+    return erf_plateau.plateau_error(T, D, M) + float((M - 1) / np.pi * (wrong - right))
+
+
+def printed_eq115(alpha: Array | float, r0: float, tau: float, T: float, D: float, M: Int) -> Array:
+    """ε* − ε_g as Eq. 115 prints it: T in place of ((1+T)/2)², and e^(α/τ_esc) for its square."""
+    S = T + D
+    depth = S * (M * (1 + T) - S) / (8 * np.pi * M * (M - 1) * (T - S**2 / (4 * M**2)) ** 1.5)
+    return depth * r0**2 * np.exp(np.asarray(alpha) / tau)
+
+
+def printed_f5(M: Int) -> float:
+    """f₅ as Eq. 120 prints it: 4√6 (M−2) in place of 8√3 (M−2)."""
+    return float(4 * np.sqrt(6.0) * (M - 2) + 3 * M**2 - 15 * M + 26)
+
+
+def printed_late_exponents() -> tuple[float, float]:
+    """(2 − √3, 2 + √3) of Eqs. 17 and 122, right for M = 2 only."""
+    return float(2 - np.sqrt(3.0)), float(2 + np.sqrt(3.0))
+
+
+def printed_eq6(alpha: ArrayLike, spectrum: Spectrum, eta: float, sigma_J: float) -> np.ndarray:
+    """⟨ε⟩ of a linear student as Eqs. 6 and 56 of worschech2024scaling print it.
+
+    (1+σ_J²)/(2L) Σ_k b_k |λ̃_k| exp(−2η|λ̃_k|α) with λ̃_k of A_1 + ηU in place of A_1 + ηU/2, and
+    b = W⁻¹ (T^(1) … T^(L)) in place of (T^(0) … T^(L−1)). The sign of λ̃_k, negative as
+    printed, is read as its size. In the level basis A_1 + ηU is half of what `linear.modes`
+    has at κ = 2η, and b_k its `weights`. `linear.mean_curve` has the corrected form.
+    """
+    found = linear.modes(spectrum, 2 * eta)
+    decay = np.exp(-2 * eta * np.multiply.outer(np.asarray(alpha, dtype=np.float64), found.rates))
+    return (1 + sigma_J**2) / (2 * spectrum.levels) * decay @ (found.weights * found.rates)

@@ -1,28 +1,82 @@
 """Landmarks of committee learning, in the system's own units."""
 
+from typing import Any
+
+import numpy as np
+
 from learndyn.networks import AbstractInitialisation, Normal, Orthonormal
+from learndyn.numerics.precision import in_float64
 from learndyn.rules import SGD
-from learndyn.theory.committee import quadratic, solutions
+from learndyn.theory.committee import erf_asymptotics, erf_plateau, linear, quadratic, solutions
 from learndyn.theory.committee.parts import Parts
 
 
 def of(parts: Parts) -> dict[str, float]:
-    """Predicted landmarks at typical T; rates per t = η α. Empty where none is known."""
-    if parts.spectrum.levels > 1:
+    """Predicted landmarks at typical T, that is T^(l) = (1/N) tr Σ^l and no off-diagonal ones.
+
+    Rates are per t = η α and times are in t. Empty where none is known.
+    """
+    activation, trainable = parts.student.activation, parts.student.trainable
+    if trainable is not None and trainable < parts.spectrum.dim:
         return {}
-    activation = parts.student.activation
+    if activation == "linear":
+        return _linear(parts)
     if activation == "quadratic":
-        return _quadratic(parts)
-    return _linear(parts) if activation == "linear" else {}
+        return _quadratic(parts) if parts.spectrum.levels == 1 else {}
+    return _erf(parts)
 
 
 def _linear(parts: Parts) -> dict[str, float]:
-    """D error/dα ∝ −2 s + s²/batch with s = 2 · loss_scale · η · scale² · K · λ."""
-    problem, student, _, rule, spectrum = parts
-    if not isinstance(rule, SGD):
+    if not isinstance(parts.rule, SGD):
         return {}
-    gain = problem.loss_scale * student.scale**2 * student.units * spectrum.values[0]
-    return {"critical_learning_rate": float(rule.batch / gain)}
+    return {"critical_learning_rate": linear.critical_learning_rate(parts)}
+
+
+def _erf(parts: Parts) -> dict[str, float]:
+    """The plateau and the late stage in the flow limit (worschech2024scaling), for any scales.
+
+    A plateau is escaped only where both networks have units to choose from; the late stage is
+    that of a student that can become its teacher, K = M and equal scales.
+    """
+    _, student, teacher, _, _ = parts
+    found = {}
+    if student.units > 1 and teacher.units > 1:
+        found |= _erf_plateau(parts)
+    if student.units == teacher.units and np.isclose(student.scale, teacher.scale, rtol=1e-12):
+        found |= _erf_late(parts)
+    return {name: float(value) for name, value in found.items()}
+
+
+@in_float64
+def _erf_plateau(parts: Parts) -> dict[str, Any]:
+    problem, student, teacher, _, _ = parts
+    K, identity = student.units, _row_variance(teacher.init) * np.eye(teacher.units)
+    T1, T2 = (_mean_power(parts, l) * identity for l in (1, 2))
+    ratio = float(teacher.scale / (K * student.scale))
+    state = erf_plateau.plateau_state(T1[None], [1.0], K, ratio)
+    clock = 2 * problem.loss_scale * student.scale * teacher.scale * K
+    rate = clock * erf_plateau.escape_rates(T1, T2, K, ratio)[0]
+    return {
+        "plateau_error": problem.population_loss(student, state.gram[0]),
+        "plateau_R": state.R[0, 0, 0],
+        "plateau_Q": state.Q[0, 0, 0],
+        "plateau_growth_rate": rate,
+        "escape_time": 1 / rate,
+    }
+
+
+def _erf_late(parts: Parts) -> dict[str, Any]:
+    """Decay rates of the error, λ_l times an eigenvalue of Φ, and where η² makes one grow."""
+    problem, student, teacher, rule, spectrum = parts
+    M, lam, trace = teacher.units, spectrum.values, _mean_power(parts, 1)
+    T = trace * _row_variance(teacher.init)
+    clock = 2 * problem.loss_scale * student.scale**2
+    f = np.linalg.eigvalsh(erf_asymptotics.slope_matrix(T * np.eye(M)))
+    found = {"slow_rate": 2 * clock * lam[-1] * f[0], "fast_rate": 2 * clock * lam[0] * f[-1]}
+    if isinstance(rule, SGD):
+        gain = clock * trace * erf_asymptotics.critical_gain(M, T)
+        found["critical_learning_rate"] = rule.batch / gain
+    return found
 
 
 def _quadratic(parts: Parts) -> dict[str, float]:
@@ -61,3 +115,9 @@ def _row_variance(init: AbstractInitialisation) -> float:
     if isinstance(init, Normal):
         return float(init.std**2)
     return float(init.norm**2) if isinstance(init, Orthonormal) else 1.0
+
+
+def _mean_power(parts: Parts, l: int) -> float:
+    """(1/N) tr Σ^l = Σ_k φ_k λ_k^l."""
+    counts = parts.spectrum.counts
+    return float(counts @ parts.spectrum.values**l / counts.sum())

@@ -2,7 +2,11 @@
 
 from typing import NamedTuple, cast
 
+import jax.numpy as jnp
+import numpy as np
+
 from learndyn.networks import Committee
+from learndyn.numerics.types import Array
 from learndyn.problems import Spectrum, TeacherStudent
 from learndyn.rules import SGD, GradientDescent
 from learndyn.system import System
@@ -24,3 +28,17 @@ class Parts(NamedTuple):
         student, rule = cast(Committee, system.network), cast(SGD, system.rule)
         teacher = cast(Committee, problem.teacher)
         return Parts(problem, student, teacher, rule, problem.inputs.spectrum)
+
+    @property
+    def h(self) -> Array:
+        """2 · loss_scale · η · a, the learning rate as the overlaps see it."""
+        return 2 * self.problem.loss_scale * self.rule.learning_rate * self.student.scale
+
+    @property
+    def learning(self) -> Array:
+        """1 for every level whose directions learn, 0 for the others, (levels,)."""
+        counts = self.spectrum.counts
+        xp = np if isinstance(counts, np.ndarray) else jnp
+        if self.student.trainable is None:
+            return np.ones(len(counts))
+        return (xp.cumsum(counts) <= self.student.trainable).astype(np.float64)

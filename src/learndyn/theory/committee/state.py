@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.numerics.linalg import smallest_eigenvalue
+from learndyn.numerics.linalg import smallest_eigenvalue, triangular_factor
 from learndyn.numerics.precision import as_float64
 from learndyn.numerics.types import Array
 
@@ -56,6 +56,44 @@ class Overlaps(eqx.Module):
         block = np.block if isinstance(self.Q, np.ndarray) else jnp.block
         top = [_symmetric(self.Q), self.R]
         return block([top, [self.R.swapaxes(1, 2), _symmetric(self.T)]])
+
+
+class Factors(eqx.Module):
+    """Students and teachers as rows in a frame of every level: C_l = (J_l; B_l)(J_l; B_l)ᵀ.
+
+    Positive semidefinite whatever happens to J, and small where a level has few dimensions.
+
+    Args:
+        J: (levels, K, rank).
+        B: (levels, M, rank).
+    """
+
+    J: Array
+    B: Array
+
+    @property
+    def rows(self) -> Array:
+        """Students, then teachers, (levels, K + M, rank)."""
+        xp = np if isinstance(self.J, np.ndarray) else jnp
+        return xp.concatenate([self.J, self.B], axis=1)
+
+    @property
+    def overlaps(self) -> Overlaps:
+        """The overlaps that the rows have."""
+        rows = self.rows
+        return from_gram(rows @ rows.swapaxes(1, 2), self.J.shape[1])
+
+
+def factors_of(state: Overlaps, rank: int) -> Factors:
+    """Rows in at most `rank` dimensions a level that have the given overlaps.
+
+    Teachers come first in the triangular factor, so that students many orders of magnitude
+    smaller keep their digits.
+    """
+    C, M = np.asarray(state.gram), state.T.shape[1]
+    order = np.roll(np.arange(C.shape[1]), M)
+    rows = triangular_factor(C[:, order[:, None], order], rank)
+    return Factors(rows[:, M:], rows[:, :M])
 
 
 def from_gram(C: Array, units: int) -> Overlaps:

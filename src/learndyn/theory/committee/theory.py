@@ -1,15 +1,6 @@
-"""Committee learning from a committee: the closed equations of the overlaps.
+"""Committee learning from a committee: the closed theory of the overlaps.
 
-With z = (student, teacher) pre-activations of covariance Σ = Σ_l λ_l C_l, output weights c
-(student −a, teacher +b) and Δ = Σ_k c_k g(z_k) = target − output, the same K × (K + M)
-matrix D acts on every level, scaled by λ_l:
-
-    D_ij = c_j E[g'(z_i) g'(z_j)] + δ_ij E[g''(z_i) Δ]
-    dR_l/dα = h λ_l (D C_l)_teacher
-    dQ_l/dα = h λ_l (D C_l + (D C_l)ᵀ)_student + h² λ_l φ_l Ω / batch
-    Ω_ij    = E[g'(z_i) g'(z_j) Δ²] + label_noise² E[g'(z_i) g'(z_j)]
-
-where α = steps / N, h = 2 · loss_scale · η · a and φ_l = N_l / N.
+The right-hand sides stand in `dynamics`.
 """
 
 from typing import Any, ClassVar
@@ -20,23 +11,41 @@ import numpy as np
 from learndyn.networks import Committee
 from learndyn.networks.base import Weights
 from learndyn.numerics.checks import one_of
-from learndyn.numerics.gaussian import tabulate
 from learndyn.numerics.precision import in_float64
+from learndyn.numerics.rosenbrock import Solve
 from learndyn.numerics.types import Array
 from learndyn.problems import TeacherStudent
 from learndyn.rules import SGD, GradientDescent
 from learndyn.system import System
-from learndyn.theory.base import AbstractTheory, Coverage, Realise, Reference, Variable
-from learndyn.theory.committee import landmarks, realisation, solutions
+from learndyn.theory.base import (
+    AbstractTheory,
+    Coverage,
+    Realise,
+    Reference,
+    Scheme,
+    Variable,
+)
+from learndyn.theory.chain import AbstractChain
+from learndyn.theory.committee import (
+    diffusion,
+    dynamics,
+    landmarks,
+    linear,
+    realisation,
+    solutions,
+    stiff,
+)
+from learndyn.theory.committee.chain import CommitteeChain
 from learndyn.theory.committee.parts import Parts
-from learndyn.theory.committee.state import Overlaps, checked, from_gram
+from learndyn.theory.committee.state import Factors, Overlaps, checked, factors_of, from_gram
 
 
 class CommitteeTheory(AbstractTheory):
     """Order parameters of a committee under one-pass SGD, exact as N → ∞."""
 
     name: ClassVar[str] = "committee"
-    orders: ClassVar[tuple[str, ...]] = ("full", "flow")
+    orders: ClassVar[tuple[str, ...]] = ("full", "flow", "finite")
+    maps: ClassVar[tuple[str, ...]] = ("finite",)
     reference: ClassVar[tuple[Reference, ...]] = (
         Reference("bocchi2026escape", "Eqs. 6, 33, 34 (the η² bracket of 34 corrected)"),
         Reference("worschech2024scaling", "Eqs. 18, 19 (prefactors corrected), by level"),
@@ -60,7 +69,7 @@ class CommitteeTheory(AbstractTheory):
             return Coverage("none", f"student and teacher have different activations, {pair}")
         if not isinstance(rule, SGD | GradientDescent):
             return Coverage("none", f"the rule is {type(rule).__name__}, not SGD")
-        return Coverage("exact", "as N → ∞ with λ_l / N → 0 in every level")
+        return _coverage(Parts.of(system))
 
     @property
     def _parts(self) -> Parts:
@@ -80,48 +89,74 @@ class CommitteeTheory(AbstractTheory):
     def project(self, weights: Weights, teacher: Weights) -> Overlaps:
         xp = np if isinstance(weights, np.ndarray) else jnp
         rows = xp.concatenate([weights, teacher]).astype(np.float64)
+        rows = self._parts.problem.inputs.in_eigenbasis(rows)
         return from_gram(realisation.project(self._parts.spectrum, rows), len(weights))
 
     def realise(self, state: Overlaps, key: int) -> tuple[Weights, Weights]:
         rows = realisation.weights_of(state, self._parts.spectrum, key)
+        rows = self._parts.problem.inputs.from_eigenbasis(rows)
         units = self._parts.student.units
         return rows[:units], rows[units:]
 
-    @in_float64
-    def drift(self, state: Overlaps, order: str = "full") -> Overlaps:
-        one_of("order", order, self.orders)
-        problem, student, _, rule, spectrum = self._parts
-        K = student.units
-        lam = jnp.asarray(spectrum.values)[:, None, None]
-        phi = (spectrum.counts / jnp.sum(spectrum.counts))[:, None, None]
-        C = jnp.asarray(state.gram)
-        sigma, c = jnp.sum(lam * C, axis=0), problem.output_weights(student)
-        h = 2 * problem.loss_scale * rule.learning_rate * student.scale
-        pull = h * lam * (self._pull(sigma, c) @ C)
-        dQ = pull[:, :, :K] + pull[:, :, :K].swapaxes(1, 2)
-        if order == "full" and isinstance(rule, SGD):
-            dQ += h**2 * lam * phi * self._noise(sigma, c) / rule.batch
-        return Overlaps(dQ, pull[:, :, K:], jnp.zeros_like(state.T))
+    def moving(self, state: Overlaps) -> Array:
+        return diffusion.flatten(state)
 
-    def _pull(self, sigma: Array, c: Array) -> Array:
-        """D of the module's docstring, (K, K + M)."""
-        K, g = self._parts.student.units, self._parts.student.g
-        student, every = range(K), range(len(c))
-        D = c * tabulate(g.slopes, sigma, student, every)
-        return D.at[:, :K].add(jnp.diag(tabulate(g.bend, sigma, student, every) @ c))
-
-    def _noise(self, sigma: Array, c: Array) -> Array:
-        """Ω of the module's docstring, (K, K)."""
-        K, g = self._parts.student.units, self._parts.student.g
-        slopes = tabulate(g.slopes, sigma, range(K), range(K))
-        return g.weighted_noise(sigma, c, K) + self._parts.problem.label_noise**2 * slopes
+    def with_moving(self, state: Overlaps, vector: Array) -> Overlaps:
+        return diffusion.unflatten(state, vector)
 
     @in_float64
-    def observe(self, state: Overlaps) -> dict[str, Any]:
-        problem, student, _, _, spectrum = self._parts
+    def diffusion(self, state: Overlaps, order: str = "full") -> Array:
+        return diffusion.diffusion(self._parts, state, order)
+
+    def diffusion_error(self, state: Overlaps) -> float:
+        return float(diffusion.diffusion_error(self._parts, state))
+
+    def chain(self) -> AbstractChain | str:
+        if not isinstance(self._parts.rule, SGD):
+            return f"the rule is {type(self._parts.rule).__name__}, which does not sample"
+        return CommitteeChain(self._parts)
+
+    @in_float64
+    def drift(self, state: Overlaps | Factors, order: str = "full") -> Overlaps | Factors:
+        one_of("order", order, ("full", "flow"))
+        if isinstance(state, Factors):
+            return dynamics.drift_of_factors(self._parts, state)
+        return dynamics.drift(self._parts, state, order)
+
+    @in_float64
+    def advance(self, state: Overlaps) -> Overlaps:
+        """The exact mean of the next overlaps, given these."""
+        return dynamics.mean_step(self._parts, state)
+
+    def closed_form(
+        self, state: Overlaps, times: np.ndarray, order: str
+    ) -> dict[str, np.ndarray] | None:
+        if self._parts.student.activation != "linear":
+            return None
+        return linear.curve(self._parts, state, times, order)
+
+    @in_float64
+    def scheme(self, state: Overlaps, order: str, end: float) -> Scheme:
+        return stiff.scheme(self._parts, state, end)
+
+    def coordinates(self, state: Overlaps, order: str, scheme: Scheme) -> Overlaps | Factors:
+        """Factors in the flow limit, where levels have fewer dimensions than there are units."""
+        rank = int(np.max(self._parts.spectrum.counts))
+        if order != "flow" or rank >= state.gram.shape[1] or scheme == "implicit":
+            return state
+        return factors_of(state, rank)
+
+    def linearise(self, state: Overlaps, order: str, w: Array) -> Solve:
+        return stiff.linearise(self._parts, state, order, w)
+
+    def radius(self, state: Overlaps | Factors, order: str) -> Array:
+        return stiff.radius(self._parts, state)
+
+    @in_float64
+    def observe(self, state: Overlaps | Factors) -> dict[str, Any]:
+        problem, student = self._parts.problem, self._parts.student
         K = student.units
-        lam = jnp.asarray(spectrum.values)[:, None, None]
-        sigma = jnp.sum(lam * jnp.asarray(state.gram), axis=0)
+        sigma = dynamics.covariance(self._parts, state)
         error = problem.population_loss(student, sigma)
         return {"Q": sigma[:K, :K], "R": sigma[:K, K:], "error": error}
 
@@ -136,3 +171,22 @@ class CommitteeTheory(AbstractTheory):
 
     def landmarks(self) -> dict[str, float]:
         return landmarks.of(self._parts)
+
+
+# The largest share of a level's weights that one step may renew where the limit is trusted.
+RENEWED = 0.1
+
+
+def _coverage(parts: Parts) -> Coverage:
+    """How well the limit N → ∞ describes a system that is of the theory's kind."""
+    student, spectrum = parts.student, parts.spectrum
+    if student.trainable is not None:
+        if parts.problem.inputs.frame is not None:
+            return Coverage("none", "trainable directions and inputs in a rotated frame")
+        if student.trainable not in np.cumsum(spectrum.counts):
+            return Coverage("none", f"{student.trainable} trainable directions cut a level in two")
+    share = float(parts.h * student.scale * student.units * spectrum.values[0] / spectrum.dim)
+    if isinstance(parts.rule, SGD) and share > RENEWED:
+        said = f"a step renews {share:.2g} of the first level, which N → ∞ neglects"
+        return Coverage("approximate", f"{said}; order='finite' has the mean step exactly")
+    return Coverage("exact", "as N → ∞ with λ_l / N → 0 in every level")

@@ -1,0 +1,85 @@
+"""Real data from its standard files, and scikit-learn's digits, which are always there.
+
+Files lie in the folder that `LEARNDYN_DATA` names, or that the caller gives.
+"""
+
+import os
+import pathlib
+from typing import Any, NamedTuple
+
+import numpy as np
+
+VARIABLE = "LEARNDYN_DATA"
+_CIFAR_RECORD = 1 + 3 * 32 * 32  # a label, then the planes R, G, B, row by row
+
+
+class Images(NamedTuple):
+    """Labelled images.
+
+    Attributes:
+        pixels: (images, channels, rows, columns), as stored.
+        labels: (images,).
+        name: what the data is, for records and figures.
+    """
+
+    pixels: np.ndarray
+    labels: np.ndarray
+    name: str
+
+
+def cifar10(folder: str | os.PathLike | None = None) -> Images:
+    """CIFAR-10 in its binary version: every training batch that is there, then the test batch.
+
+    Args:
+        folder: the folder that holds `cifar-10-batches-bin`, or that folder itself; None
+            takes the environment's LEARNDYN_DATA.
+
+    Returns:
+        The images.
+
+    Raises:
+        ValueError: where the folder or its files are missing or of another format.
+    """
+    root = data_folder(folder)
+    inside = root / "cifar-10-batches-bin"
+    root = inside if inside.is_dir() else root
+    files = [*sorted(root.glob("data_batch_*.bin")), *root.glob("test_batch.bin")]
+    if not files:
+        raise ValueError(f"folder: got {str(root)!r}; allowed is one with data_batch_*.bin")
+    raw = [np.fromfile(file, dtype=np.uint8) for file in files]
+    for file, content in zip(files, raw, strict=True):
+        if len(content) % _CIFAR_RECORD or not len(content):
+            raise ValueError(
+                f"{file.name}: got {len(content)} bytes; allowed are records of {_CIFAR_RECORD}"
+            )
+    records = np.concatenate(raw).reshape(-1, _CIFAR_RECORD)
+    pixels = records[:, 1:].reshape(-1, 3, 32, 32)
+    return Images(pixels, records[:, 0], f"CIFAR-10, {len(records)} images")
+
+
+def digits() -> Images:
+    """The 1797 handwritten digits of 8 × 8 pixels that scikit-learn carries.
+
+    Raises:
+        ValueError: where scikit-learn is not installed.
+    """
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise ValueError("digits: needs scikit-learn; allowed is learndyn[data]") from None
+    found: Any = load_digits()
+    return Images(found.images[:, None], found.target, "scikit-learn digits, 1797 images")
+
+
+def data_folder(folder: str | os.PathLike | None = None) -> pathlib.Path:
+    """The folder of data files, from the argument or the environment.
+
+    Raises:
+        ValueError: where neither names a folder.
+    """
+    given = os.environ.get(VARIABLE, "") if folder is None else os.fspath(folder)
+    if not given or not pathlib.Path(given).is_dir():
+        raise ValueError(
+            f"data folder: got {given!r}; allowed is a folder, by --data-dir or {VARIABLE}"
+        )
+    return pathlib.Path(given)

@@ -1,0 +1,88 @@
+"""Where runs are computed: in groups, on threads, and over all devices."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+CHUNK_SECONDS = 0.25  # between two looks at the progress bar and at Ctrl-C
+SHORTEST = 64  # steps in a piece
+
+Tree = TypeVar("Tree")
+Follow = Callable[[slice, threading.Event], None]
+
+
+def cores() -> int:
+    """The CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def on_one_cpu() -> bool:
+    """Whether the only device is the CPU, where groups of runs go to threads."""
+    return jax.default_backend() == "cpu" and jax.device_count() == 1
+
+
+def groups(runs: int, width: int) -> list[slice]:
+    """Cuts runs into groups of one width; the last group's surplus is to be thrown away."""
+    return [slice(i, i + width) for i in range(0, runs, width)]
+
+
+def rounded_up(number: int, unit: int) -> int:
+    """The next multiple of `unit`."""
+    return -(-number // unit) * unit
+
+
+def spread(tree: Tree, axis: int) -> Tree:
+    """Puts the axis `axis` of every leaf across all devices, where there are several."""
+    if jax.device_count() == 1:
+        return tree
+    mesh = Mesh(np.asarray(jax.devices()), ("runs",))
+
+    def place(leaf):
+        names: list[str | None] = [None] * leaf.ndim
+        names[axis] = "runs"
+        return jax.device_put(leaf, NamedSharding(mesh, PartitionSpec(*names)))
+
+    return jax.tree.map(place, tree)
+
+
+def in_threads(follow: Follow, parts: list[slice]) -> None:
+    """Calls follow(group, stop) for every group, a thread for each core.
+
+    Args:
+        follow: the work; it should return soon after `stop` is set.
+        parts: the groups.
+    """
+    stop = threading.Event()
+    with ThreadPoolExecutor(cores()) as pool:
+        try:
+            for _ in pool.map(lambda group: follow(group, stop), parts):
+                pass
+        except BaseException:
+            stop.set()  # before the pool waits for its threads
+            raise
+
+
+class Pace:
+    """Cuts steps into pieces that take about CHUNK_SECONDS each."""
+
+    def __init__(self):
+        self._size = SHORTEST
+
+    def pieces(self, begin: int, end: int) -> Iterator[tuple[np.int64, np.int64]]:
+        """(first step, number of steps) until `end`, as NumPy's: Python's would be compiled in."""
+        while begin < end:
+            count = min(self._size, end - begin)
+            clock = time.perf_counter()
+            yield np.int64(begin), np.int64(count)
+            begin += count
+            if count == self._size:  # a shorter piece says little about the speed
+                ratio = CHUNK_SECONDS / (time.perf_counter() - clock + 1e-9)
+                # Not fewer than at first: a call has a cost of its own.
+                self._size = max(SHORTEST, int(self._size * min(8.0, ratio)))

@@ -1,0 +1,1 @@
+"""Neural scaling laws in two-layer networks with power-law data spectra."""

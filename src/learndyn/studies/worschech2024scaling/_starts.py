@@ -1,0 +1,105 @@
+"""Averages over initialisations: a network for each start, compared with its own prediction.
+
+The error of one start differs from the next by far more than theory and network differ. So
+every network is divided by the flow from its own weights, whose mean over starts is known.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+import learndyn as ld
+from learndyn.simulation.placing import groups, in_threads
+from learndyn.simulation.progress import Counter
+from learndyn.studies.claims import Claim
+
+FIRST = 1.0  # the α at which the paper's curves begin
+LEVEL = 0.01  # chance of a false alarm in each claim on random starts
+
+
+def step_times(horizon: float, points: int, system: ld.System) -> np.ndarray:
+    """Times α from FIRST to `horizon`, evenly in ln α, at whole steps."""
+    steps = system.steps(np.geomspace(FIRST, horizon, points))
+    return np.unique(steps) / system.network.steps_per_time(system.dim)
+
+
+def over_starts(one: Callable[[int], xr.Dataset], starts: int, done: Counter) -> xr.Dataset:
+    """one(0), one(1), … along the dimension `start`, a thread for each core.
+
+    Args:
+        one: the data of a start.
+        starts: their number.
+        done: counts the starts that are finished.
+
+    Returns:
+        The data of all.
+    """
+    found: dict[int, xr.Dataset] = {}
+
+    def follow(group: slice, _) -> None:
+        found[group.start] = one(group.start)
+        done(1)
+
+    first, *others = groups(starts, 1)
+    follow(first, None)  # compiles here, once, rather than in every thread
+    in_threads(follow, others)
+    return xr.concat([found[i] for i in range(starts)], "start")
+
+
+class Ratio(NamedTuple):
+    """Mean error of networks over the mean flow from their own starts, at every time.
+
+    Attributes:
+        value: the ratio, (time,).
+        error: its standard error, (time,).
+        starts: how many.
+    """
+
+    value: np.ndarray
+    error: np.ndarray
+    starts: int
+
+    def allowed(self, entries: int = 1) -> np.ndarray:
+        """What chance allows at LEVEL over so many entries together, by Student's t, (time,)."""
+        factor = float(stats.t(self.starts - 1).ppf(1 - LEVEL / (2 * entries)))
+        return np.asarray(factor * self.error)
+
+
+def ratio_to_flow(networks: xr.DataArray, flow: xr.DataArray) -> Ratio:
+    """The ratio of two means over `start`, each (start, time), or (start,) at one time."""
+    found, own = (v.transpose("start", ...).values for v in (networks, flow))
+    value, starts = np.asarray(found.mean(0) / own.mean(0)), len(own)
+    rest = (found - value * own) / own.mean(0)
+    return Ratio(value, np.asarray(rest.std(0, ddof=1) / np.sqrt(starts)), starts)
+
+
+def follows_flow(
+    ratio: Ratio, next_order: np.ndarray, alpha: np.ndarray, *, who: str, source: str
+) -> Claim:
+    """The claim that networks follow the flow, at the α where they do so least.
+
+    Args:
+        ratio: networks over flow.
+        next_order: the relative size of what the flow leaves out, (time,).
+        alpha: the times, (time,).
+        who: whose mean error, for the statement.
+        source: of the claim.
+
+    Returns:
+        The claim.
+    """
+    off, bound = np.abs(ratio.value - 1), next_order + ratio.allowed(len(alpha))
+    worst = int(np.argmax(off - bound))
+    times = f"{ratio.starts} starts, {len(alpha)} times"
+    return Claim(
+        statement=f"{who}: relative deviation of the mean error, worst at α = {alpha[worst]:.4g}",
+        source=source,
+        relation="=",
+        expected=0.0,
+        measured=float(off[worst]),
+        tolerance=float(bound[worst]),
+        tolerance_from=f"next order in η, Student t, {times}, {LEVEL:.0%}",
+    )

@@ -1,0 +1,132 @@
+"""Fig. 13: the learning rate raises the error without changing its scaling.
+
+Both presets are at the paper's size.
+"""
+
+import dataclasses
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+import learndyn as ld
+from learndyn.plotting import panels
+from learndyn.studies.claims import Claim
+from learndyn.studies.registry import Report
+from learndyn.studies.worschech2024scaling._model import committee_system
+from learndyn.theory.committee import linear, power_law, power_law_orders
+from learndyn.theory.committee.parts import Parts
+
+TITLE = "Eq. 6 against Eq. 8 for three learning rates"
+
+
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """The figure's; σ_J² = 0 is its square being below rounding.
+
+    Fits are over the central half of the window, in ln α.
+    """
+
+    L: int = 128
+    beta: float = 1.0
+    etas: tuple[float, ...] = (0.1, 0.5, 1.0)
+    sigma_J: float = 1e-9
+    points: int = 161
+
+
+PRESETS = {"quick": Params(), "paper": Params()}
+
+
+def compute(params: Params, report: Report) -> xr.Dataset:
+    """Both curves over the window of the power law, for each learning rate."""
+    rows = []
+    for eta in params.etas:
+        rows.append(_curves(params, eta))
+        report(len(rows) / len(params.etas))
+    data = xr.concat(rows, xr.Variable("eta", list(params.etas)))
+    return data.assign_attrs(L=params.L, beta=params.beta)
+
+
+def _curves(params: Params, eta: float) -> xr.Dataset:
+    spectrum = ld.PowerLaw(params.L, params.L, params.beta)
+    system = committee_system("linear", spectrum, eta=eta, sigma_J=params.sigma_J)
+    units = {"lam_plus": power_law.lam_plus(params.L, params.beta), "L": params.L}
+    units |= {"beta": params.beta, "eta": eta}
+    alpha = np.geomspace(*power_law.window(**units), params.points)
+    curve = lambda order: linear.mean_curve(Parts.of(system), alpha, order)["error"]
+    order = power_law_orders.noise_order(alpha, sigma_J=params.sigma_J, **units)
+    rows = {"alpha": alpha, "full": curve("full"), "flow": curve("flow"), "order": order}
+    return xr.Dataset({name: ("point", values) for name, values in rows.items()})
+
+
+def draw(data: xr.Dataset) -> Figure:
+    """The curves for each learning rate, and last their ratio."""
+    figure, axes = panels(data.sizes["eta"] + 1)
+    for number, eta in enumerate(data["eta"].values):
+        one = data.sel(eta=eta)
+        axes[number].plot(one["alpha"], one["full"], color="C1", label="Eq. 6, corrected")
+        axes[number].plot(one["alpha"], one["flow"], color="C0", label="Eq. 8, η → 0")
+        axes[number].set(xscale="log", yscale="log", ylabel="generalisation error")
+        axes[number].set_title(f"η = {eta:g}", fontsize=9)
+        ratio, color = one["full"] / one["flow"], f"C{number + 2}"
+        axes[-1].plot(one["alpha"], ratio, color=color, label=f"η = {eta:g}")
+        axes[-1].axhline(power_law_orders.noise_factor(eta), color=color, lw=0.8, ls=":")
+    axes[-1].plot([], [], "k:", lw=0.8, label="2/(2 − η)")
+    axes[-1].set(xscale="log", ylabel="Eq. 6 over Eq. 8")
+    title = rf"N = L = {data.attrs['L']}, β = {data.attrs['beta']:g}, $\sigma_J = 0$"
+    figure.suptitle(title, fontsize=10)
+    for axis in axes:
+        axis.set_xlabel("α [steps / N]")
+        axis.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def check(data: xr.Dataset) -> list[Claim]:
+    """Above Eq. 8, by the factor 2/(2 − η), with the same exponent."""
+    claims = [_above(data)]
+    for eta in data["eta"].values:
+        claims += [_factor(data.sel(eta=eta)), _exponent(data.sel(eta=eta))]
+    return claims
+
+
+def _above(data: xr.Dataset) -> Claim:
+    return Claim(
+        statement="Eq. 6 over Eq. 8, smallest over α and η",
+        source="Sec. 4.1: consistently above the small learning rate solution",
+        relation="≥",
+        expected=1.0,
+        measured=float((data["full"] / data["flow"]).min()),
+        tolerance=1e-12,
+        tolerance_from="rounding",
+    )
+
+
+def _factor(one: xr.Dataset) -> Claim:
+    eta, middle = float(one["eta"]), one.isel(point=one.sizes["point"] // 2)
+    expected = power_law_orders.noise_factor(eta)
+    return Claim(
+        statement=f"η = {eta:g}: Eq. 6 over Eq. 8 in the middle of the window is 2/(2 − η)",
+        source="Fig. 13",
+        relation="=",
+        expected=expected,
+        measured=float(middle["full"] / middle["flow"]),
+        tolerance=expected * float(middle["order"]),
+        tolerance_from="next order, η/(2 − η) · ε(α)/ε(0)",
+        kind="finding",
+    )
+
+
+def _exponent(one: xr.Dataset) -> Claim:
+    quarter = one.sizes["point"] // 4
+    part = one.isel(point=slice(quarter, 3 * quarter + 1))
+    fit = lambda name: power_law.fit_exponent(part["alpha"].values, part[name].values).exponent
+    flow, alpha = fit("flow"), part["alpha"].values
+    return Claim(
+        statement=f"η = {float(one['eta']):g}: exponent of Eq. 6 in the window is that of Eq. 8",
+        source="App. B.2.1: increases the error without changing its scaling",
+        relation="=",
+        expected=flow,
+        measured=fit("full"),
+        tolerance=power_law_orders.fit_tolerance(alpha, float(part["order"].max()), flow),
+        tolerance_from="a factor that varies by η/(2 − η) · ε(α)/ε(0) over the fit",
+    )

@@ -1,0 +1,158 @@
+"""Fig. 16: the asymptotic error against N_l, in the eigenbasis and in random frames.
+
+The quick preset has N = 512 and 10 frames in place of 1024 and 100.
+"""
+
+import dataclasses
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from scipy import stats
+
+import learndyn as ld
+from learndyn.numerics.linalg import orthonormal_rows
+from learndyn.plotting import panels
+from learndyn.studies.claims import Claim
+from learndyn.studies.registry import Report
+from learndyn.theory.committee import features, power_law, random_frame
+
+TITLE = "Asymptotic error against the trainable directions N_l, in and outside the eigenbasis"
+LEVEL = 0.001  # chance of a false alarm in each claim on random frames
+
+
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """Sizes; exponents are of N_l between N/32 and N/8."""
+
+    N: int = 512
+    betas: tuple[float, ...] = (0.3, 0.75, 1.0, 1.5)
+    frames: int = 10
+    sigma_J: float = 0.01
+    points: int = 24
+    key: int = 0
+
+
+PRESETS = {"quick": Params(), "paper": Params(N=1024, frames=100)}
+
+
+def compute(params: Params, report: Report) -> xr.Dataset:
+    """Eq. 88 in every frame, its average to leading order, Eqs. 71 and 74."""
+    N, rng = params.N, np.random.default_rng(params.key)
+    spaced = np.geomspace(4, 0.9 * N, params.points).astype(int)
+    sizes = np.unique([*spaced, N // 32, N // 8])
+    lam = [ld.PowerLaw(N, N, beta).values for beta in params.betas]
+    outside = np.empty((len(params.betas), params.frames, len(sizes)))
+    for frame in range(params.frames):
+        W = orthonormal_rows(rng.standard_normal((N, N)))
+        for row, values in zip(outside, lam, strict=True):
+            covariance = W * values @ W.T
+            row[frame] = features.mean_asymptote(covariance, sizes, sigma_J=params.sigma_J)
+        report((frame + 1) / params.frames)
+    data = {"outside": (("beta", "frame", "n"), outside), **_inside(params, lam, sizes)}
+    coords = {"beta": list(params.betas), "n": ("n", sizes, {"long_name": "N_l"})}
+    return xr.Dataset(data, coords, {"N": N, "frames": params.frames})
+
+
+def _inside(params: Params, lam: list[np.ndarray], sizes: np.ndarray) -> dict:
+    forms = {
+        "inside": lambda beta, values, n: features.asymptote(values, n, sigma_J=params.sigma_J),
+        "frame_mean": lambda beta, values, n: random_frame.mean_asymptote(
+            values, n, sigma_J=params.sigma_J
+        ),
+        "integral": lambda beta, values, n: features.asymptote_integral(
+            n,
+            lam_plus=power_law.lam_plus(params.N, beta),
+            L=params.N,
+            beta=beta,
+            sigma_J=params.sigma_J,
+        ),
+    }
+    pairs = list(zip(params.betas, lam, strict=True))
+    table = lambda form: [[form(beta, values, int(n)) for n in sizes] for beta, values in pairs]
+    return {name: (("beta", "n"), table(form)) for name, form in forms.items()}
+
+
+def draw(data: xr.Dataset) -> Figure:
+    """Solid: Eq. 74. Markers: Eq. 88. Dashed: what theory says of its average."""
+    figure, axes = panels(2)
+    half = data.sizes["beta"] // 2
+    for axis, betas in zip(axes, (slice(None, half), slice(half, None)), strict=True):
+        for number, beta in enumerate(data["beta"].values[betas]):
+            one, color = data.sel(beta=beta), f"C{number}"
+            axis.plot(data["n"], one["integral"], color=color, label=f"β = {beta:g}")
+            axis.plot(data["n"], one["frame_mean"], "--", color=color, lw=1)
+            axis.plot(data["n"], one["outside"].mean("frame"), "o", color=color, ms=3.5)
+        axis.plot([], [], "k-", label="eigenbasis, Eq. 74")
+        frames = f"Eq. 88, mean of {data.attrs['frames']} frames"
+        axis.plot([], [], "ko", ms=3.5, label=frames)
+        axis.plot([], [], "k--", lw=1, label="its average, leading order")
+        axis.set(xscale="log", yscale="log", xlabel="trainable directions $N_l$")
+        axis.set_ylabel("asymptotic generalisation error")
+        axis.set_title(f"N = L = {data.attrs['N']}", fontsize=9)
+        axis.legend(frameon=False, fontsize=8, loc="lower left")
+    return figure
+
+
+def check(data: xr.Dataset) -> list[Claim]:
+    """The eigenbasis is best; exponents agree; the average over frames."""
+    claims = [_eigenbasis(data)]
+    for beta in data["beta"].values:
+        one = data.sel(beta=beta)
+        claims += [_exponent(one), _frame_mean(one)]
+    return claims
+
+
+def _eigenbasis(data: xr.Dataset) -> Claim:
+    return Claim(
+        statement="error in a random frame over that in the eigenbasis, smallest of all",
+        source="App. B.3.1: consistently lower in the eigenbasis",
+        relation="≥",
+        expected=1.0,
+        measured=float((data["outside"] / data["inside"]).min()),
+        tolerance=0.0,
+        tolerance_from="an order, in every frame",
+    )
+
+
+def _exponent(one: xr.Dataset) -> Claim:
+    """Eq. 74's own exponent is off −β by its finite-N term, which sets the tolerance."""
+    beta, N = float(one["beta"]), int(one.attrs["N"])
+    ends = [N // 32, N // 8]
+    drawn = one["outside"].sel(n=ends)
+    slope = lambda curve: float(np.diff(np.log(curve.sel(n=ends)))[0] / np.log(4.0))
+    finite = abs(features.local_exponent(ends[1], L=N, beta=beta) - features.exponent(beta))
+    scatter = (drawn / drawn.mean("frame")).diff("n").isel(n=0) / np.log(4.0)
+    return Claim(
+        statement=f"β = {beta:g}: exponent outside the eigenbasis, N_l = {ends[0]} … {ends[1]}",
+        source="App. B.3.1: the same power law N_l^-β in both for N_l^β ≪ N^β",
+        relation="=",
+        expected=slope(one["integral"]),
+        measured=slope(one["outside"].mean("frame")),
+        tolerance=finite + _bound(scatter),
+        tolerance_from=f"finite N, β (N_l/N)^β/(1 − (N_l/N)^β); Student t at {LEVEL:.1%}",
+    )
+
+
+def _frame_mean(one: xr.Dataset) -> Claim:
+    beta, N, count = float(one["beta"]), int(one.attrs["N"]), one.sizes["frame"]
+    n = N // 8
+    drawn, expected = one["outside"].sel(n=n), float(one["frame_mean"].sel(n=n))
+    one_more = abs(features.local_exponent(n, L=N, beta=beta)) / n
+    return Claim(
+        statement=f"β = {beta:g}: mean of Eq. 88 over {count} frames at N_l = {n} is κ N_l/(2N)",
+        source="Eq. 88, with Σ_k λ_k/(λ_k + κ) = N_l",
+        relation="=",
+        expected=expected,
+        measured=float(drawn.mean()),
+        tolerance=_bound(drawn) + expected * one_more,
+        tolerance_from=f"Student t at {LEVEL:.1%}, and one direction more or less (1/N_l)",
+        kind="finding",
+    )
+
+
+def _bound(drawn: xr.DataArray) -> float:
+    """How far the mean over frames may be from its expectation."""
+    count = drawn.sizes["frame"]
+    error = float(drawn.std("frame", ddof=1)) / np.sqrt(count)
+    return float(stats.t(count - 1).ppf(1 - LEVEL / 2)) * error

@@ -1,0 +1,218 @@
+"""The overlaps of a committee under one-pass SGD as an exact Markov chain, for every N.
+
+The input ξ of a step meets the weights only through its component in their span, and for
+Gaussian inputs that component and the squared length of the rest are independent. In level l,
+in an orthonormal frame whose first M axes span the teacher and whose next K axes complete the
+span of the student,
+
+    teacher rows  √N (B, 0)      T_l = B Bᵀ      (never changes)
+    student rows  √N (U, V)      R_l = U Bᵀ,     Q_l = U Uᵀ + S,   S = V Vᵀ
+    input         √λ (g_T, g_S, rest),           |rest|² = χ², N_l − K − M degrees of freedom
+
+with standard normal g. So x = Σ_l √λ_l (U g_T + V g_S), y = Σ_l √λ_l B g_T, and with
+δ_i = g'(x_i) (target − output) a step of the weights, w_i += (h/√N) δ_i ξ, is
+
+    U += s δ g_Tᵀ,    S += s (δ (V g_S)ᵀ + (V g_S) δᵀ) + s² δ δᵀ (|g_S|² + χ²),    s = h √λ_l / N,
+
+where h = 2 · loss_scale · η · a, and s = 0 in a level that does not learn. It is the law of the
+overlaps, not an approximation of it, and its mean over a step gives the equations of `dynamics`
+as N → ∞. Any root V will do; S is what is kept, and `numerics.semidefinite` says how a singular
+one is treated.
+
+A batch of b examples averages δ over them: s has 1/b, the terms are summed over examples, and
+χ² becomes the Gram matrix of the b rests, a Wishart matrix (Bartlett's triangular factor A).
+For b > K only D A enters, D = (δ of every example), which has the law of F A with F Fᵀ = D Dᵀ
+and a K × K factor A.
+
+A level with N_l < K + M has N_l axes and no rest: the teacher's first, and then as many of
+the student's as are left. Where V uses fewer of those, unused components of g_S stand for
+the others, so that N_l squared normals are counted.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from learndyn.numerics.gaussian import ACTIVATIONS
+from learndyn.numerics.semidefinite import root_times
+from learndyn.numerics.types import Array
+from learndyn.rules import SGD
+from learndyn.theory.chain import AbstractChain
+from learndyn.theory.committee.parts import Parts
+from learndyn.theory.committee.state import Overlaps
+
+NORMAL = 20  # operations that a normal number costs, about
+
+
+class Moving(NamedTuple):
+    """What the steps change: U (K, M, L, runs) and S (K, K, L, runs), its lower triangle."""
+
+    U: Array
+    S: Array
+
+
+class CommitteeChain(AbstractChain):
+    """The chain of the module's docstring.
+
+    Args:
+        parts: of a system that the committee theory covers, with the rule SGD.
+    """
+
+    normals: int = eqx.field(static=True)
+    degrees: np.ndarray
+    units: int = eqx.field(static=True)
+    teacher_units: int = eqx.field(static=True)
+    batch: int = eqx.field(static=True)
+    activation: str = eqx.field(static=True)
+    noisy: bool = eqx.field(static=True)
+    scarce: bool = eqx.field(static=True)
+    roots: np.ndarray
+    counts: np.ndarray
+    scales: tuple[np.ndarray, np.ndarray]
+    noise: np.ndarray
+    kick: np.ndarray
+
+    def __init__(self, parts: Parts):
+        problem, student, teacher, rule, spectrum = parts
+        assert isinstance(rule, SGD)
+        K, M, L = student.units, teacher.units, spectrum.levels
+        self.units, self.teacher_units, self.batch = K, M, rule.batch
+        self.activation, self.noisy = student.activation, bool(problem.label_noise > 0)
+        self.scarce = bool(np.any(spectrum.counts < K + M))
+        self.roots, self.counts = np.sqrt(spectrum.values), spectrum.counts.astype(np.float64)
+        self.scales, self.noise = (student.scale, teacher.scale), problem.label_noise
+        h = parts.h * np.asarray(parts.learning)
+        self.kick = h * self.roots / (spectrum.dim * rule.batch)
+        m = min(self.batch, K)
+        rest = spectrum.counts - K - M - np.arange(m)[:, None]
+        self.degrees = np.maximum(rest, 0).astype(np.float64).ravel()
+        below = L * m * (m - 1) // 2
+        self.normals = self.batch * (K + M) * L + below + self.noisy * self.batch
+
+    def begin(self, state: Overlaps) -> tuple[np.ndarray, Moving]:
+        """The frame's coordinates; rows (teacher, student) fill its axes from the first on."""
+        M = self.teacher_units
+        levels = zip(np.asarray(state.gram), self.counts, strict=True)
+        rows = np.stack([_coordinates(C, self.units, int(n)) for C, n in levels], axis=-1)
+        B, U, V = rows[:M, :M], rows[M:, :M], rows[M:, M:]
+        return B[..., None], Moving(U, np.einsum("ijl,kjl->ikl", V, V))
+
+    def state(self, fixed: Array, moving: Moving) -> Overlaps:
+        B, U = fixed[..., 0], moving.U
+        lower = jnp.tril(jnp.moveaxis(moving.S, -1, 0))
+        S = lower + jnp.tril(lower, -1).swapaxes(1, 2)
+        product = lambda left, right: jnp.einsum("ijl,kjl->lik", left, right)
+        return Overlaps(product(U, U) + S, product(U, B), product(B, B))
+
+    def step(self, fixed: Array, moving: Moving, normals: Array, chi_squares: Array) -> Moving:
+        K, M, b, L = self.units, self.teacher_units, self.batch, len(self.roots)
+        runs = normals.shape[-1]
+        own, below, noise = self._split(normals)
+        g = own.reshape(b, M + K, L, runs)
+        g_T, g_S = g[:, :M], g[:, M:]
+        U, S = moving
+        room = jnp.clip(self.counts - M, 0, K)[:, None] if self.scarce else None
+        v, used = root_times(S, g_S, room)
+        if self.scarce:
+            g_T = jnp.where(jnp.arange(M)[:, None, None] < self.counts[:, None], g_T, 0.0)
+            g_S = jnp.where(_counted(used, room), g_S, 0.0)
+        lam = jnp.asarray(self.roots)[:, None]
+        x = jnp.sum(lam * (_times(U, g_T) + v), axis=2)
+        y = jnp.sum(lam * _times(fixed, g_T), axis=2)
+        delta = self._delta(x, y, noise)
+        s = jnp.asarray(self.kick)[:, None]
+        d = delta[:, :, None, None]  # (b, K, 1, 1, runs)
+        cross = jnp.sum(d * v[:, None], axis=0)
+        rest = self._rest(delta, g_S, below, chi_squares.reshape(-1, L, runs))
+        moved = S + s * (cross + cross.swapaxes(0, 1)) + s**2 * rest
+        return Moving(U + s * jnp.sum(d * g_T[:, None], axis=0), moved)
+
+    def _split(self, normals: Array) -> tuple[Array, Array, Array | None]:
+        """Input components; entries below the diagonal of A; label noise."""
+        noise = normals[len(normals) - self.batch :] if self.noisy else None
+        size = self.batch * (self.units + self.teacher_units) * len(self.roots)
+        end = len(normals) - self.noisy * self.batch
+        return normals[:size], normals[size:end], noise
+
+    def _delta(self, x: Array, y: Array, noise: Array | None) -> Array:
+        """g'(x_i) (target − output), (b, K, runs)."""
+        g = ACTIVATIONS[self.activation]
+        values, slopes = jax.jvp(g, (x,), (jnp.ones_like(x),))
+        a, b = self.scales
+        gap = b * jnp.sum(g(y), axis=1) - a * jnp.sum(values, axis=1)
+        return slopes * (gap if noise is None else gap + self.noise * noise)[:, None]
+
+    def _rest(self, delta: Array, g_S: Array, below: Array, chi_squares: Array) -> Array:
+        """Σ_ab δ_a δ_bᵀ (g_a · g_b + rest_a · rest_b) over a batch, (K, K, L, runs)."""
+        if self.batch == 1:
+            d, lengths = delta[0, :, None], jnp.sum(g_S[0] ** 2, axis=0) + chi_squares[0]
+            return d[:, None] * d * lengths
+        along = jnp.sum(delta[:, :, None, None] * g_S[:, None], axis=0)  # (K, K, L, runs)
+        A = self._bartlett(below, chi_squares)
+        if self.batch <= self.units:
+            outside = jnp.sum(delta[:, :, None, None] * A[:, None], axis=0)
+        else:
+            gram = jnp.sum(delta[:, :, None] * delta[:, None], axis=0)[:, :, None]
+            outside = root_times(gram, A.swapaxes(0, 1))[0].swapaxes(0, 1)
+        square = lambda Y: jnp.sum(Y[:, None] * Y, axis=2)
+        return square(along) + square(outside)
+
+    def _bartlett(self, below: Array, chi_squares: Array) -> Array:
+        """The lower triangular A of the rests, (m, m, L, runs), m = min(b, K)."""
+        m, L, runs = chi_squares.shape
+        rows, columns = np.tril_indices(m, -1)
+        # A column without degrees of freedom is not there.
+        there = (jnp.asarray(self.degrees).reshape(m, L, 1) > 0)[columns]
+        entries = jnp.where(there, below.reshape(len(rows), L, runs), 0.0)
+        A = jnp.zeros((m, m, L, runs)).at[rows, columns].set(entries)
+        return A.at[np.arange(m), np.arange(m)].set(jnp.sqrt(chi_squares))
+
+    @property
+    def operations(self) -> tuple[float, float]:
+        """A chi-square counts as four normals; a step on the weights reads them twice."""
+        K, M, b, L = self.units, self.teacher_units, self.batch, len(self.roots)
+        N, d = float(np.sum(self.counts)), K + M
+        drawn = NORMAL * (self.normals + 4 * len(self.degrees))
+        own = drawn + L * (K**3 / 3 + b * (d**2 + 3 * K * d) + (b > 1) * K**3)
+        return own, b * N * (NORMAL + 4 * d)
+
+
+def _times(rows: Array, g: Array) -> Array:
+    """Rows (n, M, L, runs) times g (b, M, L, runs): (b, n, L, runs)."""
+    return jnp.sum(rows * g[:, None], axis=2)
+
+
+def _counted(used: Array, room: Array) -> Array:
+    """Which components of g_S stand for an axis: the used ones, then others up to `room`."""
+    spare = room - jnp.sum(used, axis=0)
+    unused_before = jnp.cumsum(~used, axis=0) - ~used
+    return used | (unused_before < spare)
+
+
+def _coordinates(C: np.ndarray, units: int, count: int) -> np.ndarray:
+    """Rows (teacher, then student) whose Gram matrix is C, (d, d), in at most `count` axes.
+
+    Any factor of C, turned so that the teacher's rows are lower triangular. Its rank is that
+    of the correlations, so that rows of very different lengths are all kept. Coordinates that
+    are rounding are zero, so that a student inside the teacher's span has no axis outside it.
+    """
+    d, rounding = len(C), 8 * len(C) * np.finfo(float).eps
+    C = np.roll(C, d - units, axis=(0, 1))  # teacher first
+    lengths = np.sqrt(np.maximum(np.diag(C), 0.0))
+    inverse = np.divide(1.0, lengths, out=np.zeros(d), where=lengths > 0)
+    values, vectors = np.linalg.eigh(inverse[:, None] * C * inverse)
+    kept = values > rounding
+    F = lengths[:, None] * vectors[:, kept] * np.sqrt(values[kept])
+    rank = F.shape[1]
+    if rank > count:
+        raise ValueError(
+            f"state: the overlaps of a level have rank {rank}; "
+            f"allowed is at most its dimension {count}"
+        )
+    turn, _ = np.linalg.qr(F[: d - units].T, mode="complete")
+    rows = F @ turn
+    rows[np.abs(rows) <= rounding * lengths[:, None]] = 0.0
+    return np.pad(rows, ((0, 0), (0, d - rank)))

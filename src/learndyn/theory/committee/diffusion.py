@@ -1,0 +1,200 @@
+"""Fluctuations of a committee's overlaps under SGD: the covariance of one step.
+
+N times the change of the overlaps in a step is, at leading order in 1/N and for one example,
+
+    V_R = h δ_i y^l_n,    V_Q = h (δ_i x^l_j + x^l_i δ_j) + h² λ_l φ_l δ_i δ_j / batch,
+    δ_i = g'(x_i) (Δ + label_noise · ε),
+
+with the letters of `theory` and z^l = (x^l, y^l) the pre-activations that level l makes:
+independent between levels, of covariance λ_l C_l, with sum z. Its mean is the drift; a batch
+averages `batch` of them, so that the linear noise P = Cov(overlaps) obeys
+
+    dP/dα = J P + P Jᵀ + D / N,    D = Cov[V] / batch,    J = the Jacobian of the drift.
+
+Left out are terms of relative order 1/N: the fluctuation of |P_l x|² about N_l λ_l, and the
+products of different examples of a batch.
+
+δ depends on the sum z = Σ^½ u alone (u standard normal), and given z the z^l are Gaussian with
+mean A_l u, A_l = λ_l C_l Σ^(-½), and covariance B_ll' = λ_l C_l [l = l'] − A_l A_l'ᵀ. So Cov[V]
+follows from the moments of the products δ_i u_m and δ_i δ_j, whatever the number of levels.
+These are closed forms for linear and quadratic activations (Wick, see `numerics.wick`); for
+others averages over `POINTS` fixed quasi-random points, whose error `diffusion_error` estimates.
+
+The moving variables are, in this order, the upper triangles of Q and all of R, level by level.
+"""
+
+import functools
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import special
+from scipy.stats import qmc
+
+from learndyn.numerics import wick
+from learndyn.numerics.precision import in_float64
+from learndyn.numerics.types import Array
+from learndyn.rules import SGD
+from learndyn.theory.committee.parts import Parts
+from learndyn.theory.committee.state import Overlaps
+
+POINTS = 16384  # quasi-random points of an average without closed form; a power of two
+SEED = 0  # of their scrambling
+CLOSED = ("linear", "quadratic")  # activations that need no points
+
+
+@in_float64
+def flatten(state: Overlaps) -> Array:
+    """The independent moving entries of a state (or of a drift): Q for i ≤ j, then R."""
+    rows, columns = np.triu_indices(state.Q.shape[1])
+    Q = jnp.asarray(state.Q)[:, rows, columns]
+    return jnp.concatenate([Q.reshape(-1), jnp.asarray(state.R).reshape(-1)])
+
+
+@in_float64
+def unflatten(state: Overlaps, vector: Array) -> Overlaps:
+    """The state with its moving entries replaced by those of a vector; T stays."""
+    L, K, M = state.R.shape
+    rows, columns = np.triu_indices(K)
+    place = np.zeros((K, K), dtype=int)
+    place[rows, columns] = place[columns, rows] = np.arange(len(rows))
+    Q = vector[: L * len(rows)].reshape(L, len(rows))[:, place]
+    return Overlaps(Q, vector[L * len(rows) :].reshape(L, K, M), state.T)
+
+
+@in_float64
+def diffusion(parts: Parts, state: Overlaps, order: str = "full") -> Array:
+    """D = Cov[V] / batch of the moving variables, (n, n): N times what P gains per unit α.
+
+    Args:
+        parts: the parts of the system.
+        state: the overlaps.
+        order: "full", or "flow", which drops the η² part of V as the drift does.
+
+    Returns:
+        D; zero for a rule that does not sample.
+    """
+    if not isinstance(parts.rule, SGD):
+        return jnp.zeros((flatten(state).size,) * 2)
+    return step_moments(parts, state, order)[1] / parts.rule.batch
+
+
+@in_float64
+def step_moments(parts: Parts, state: Overlaps, order: str = "full", seed: int = SEED):
+    """Mean (n,), which is the drift, and covariance (n, n) of V, for one example of a batch."""
+    closed = parts.student.activation in CLOSED
+    points = None if closed else normal_points(state.gram.shape[1], seed)
+    return _step_moments(parts, state, order, points)
+
+
+@eqx.filter_jit
+def _step_moments(
+    parts: Parts, state: Overlaps, order: str, points: Array | None
+) -> tuple[Array, Array]:
+    K, (L, d, _) = parts.student.units, state.gram.shape
+    covariances = jnp.asarray(parts.spectrum.values)[:, None, None] * jnp.asarray(state.gram)
+    root, inverse = _roots(jnp.sum(covariances, axis=0))
+    exact = points is None
+    mean, covariance = _exact(parts, root) if exact else _averaged(parts, root, points)
+    A = covariances @ inverse
+
+    def seen(products: Array) -> Array:
+        first, second = products[: K * d].reshape(K, d), products[K * d :].reshape(K, K)
+        return _change(parts, jnp.einsum("lmn,in->lim", A, first), second, order)
+
+    def unseen(first: Array) -> Array:
+        return _change(parts, first.reshape(L, K, d), jnp.zeros((K, K)), order)
+
+    B = jnp.einsum("lk,lmn->lmkn", jnp.eye(L), covariances) - jnp.einsum("lmr,knr->lmkn", A, A)
+    omega = mean[K * d :].reshape(K, K)
+    rest = jnp.einsum("ij,lmkn->limkjn", omega, B).reshape(L * K * d, L * K * d)
+    return seen(mean), _both_sides(seen, covariance) + _both_sides(unseen, rest)
+
+
+@in_float64
+def diffusion_error(parts: Parts, state: Overlaps) -> Array:
+    """The relative error of D at a state, in the Frobenius norm; 0 for closed forms.
+
+    From two independent scramblings of the points: |D − D'| / (√2 |D|).
+    """
+    if parts.student.activation in CLOSED or not isinstance(parts.rule, SGD):
+        return jnp.zeros(())
+    one, other = (step_moments(parts, state, seed=SEED + i)[1] for i in range(2))
+    return jnp.linalg.norm(one - other) / (2**0.5 * jnp.linalg.norm(one))
+
+
+def _exact(parts: Parts, root: Array) -> tuple[Array, Array]:
+    """Moments of (δ_i u_m, δ_i δ_j) by Wick's rule, over the variables (s_1 … s_K, u).
+
+    Linear: s_i = Δ + label_noise · ε = δ_i is Gaussian itself. Quadratic: s_i = 2 x_i, and
+    δ_i = s_i (Δ + label_noise · ε) needs the tilt by the quadratic form Δ.
+    """
+    K, d, square = parts.student.units, len(root), parts.student.activation == "quadratic"
+    c, noise = parts.problem.output_weights(parts.student), parts.problem.label_noise
+    s = 2 * root[:K] if square else jnp.tile(c @ root, (K, 1))
+    mix = jnp.concatenate([s, jnp.eye(d)])  # (s, u) = mix · u
+    C = mix @ mix.T
+    if square:
+        series = wick.tilted(C, mix @ root, root @ root, c, noise, 4)
+    else:
+        series = wick.untilted(C.at[:K, :K].add(noise**2))
+    (i, m), (j, k) = np.indices((K, d)).reshape(2, -1), np.indices((K, K)).reshape(2, -1)
+    groups = wick.Pairs(int(square), i, K + m), wick.Pairs(2 * square, j, k)
+    mean = jnp.concatenate([wick.means(series, group) for group in groups])
+    return mean, wick.covariance(series, groups)
+
+
+def _averaged(parts: Parts, root: Array, u: Array) -> tuple[Array, Array]:
+    """The same by an average over points u; positive semidefinite whatever its error.
+
+    The label noise ε is averaged exactly: the products are expanded in the orthogonal
+    1, ε and ε² − 1, whose squares have the means 1, 1 and 2.
+    """
+    z = u @ root
+    g, slopes = jax.jvp(parts.student.g, (z,), (jnp.ones_like(z),))
+    f, noise = slopes[:, : parts.student.units], parts.problem.label_noise
+    gap = (g @ parts.problem.output_weights(parts.student))[:, None]
+    first, second = ((f[:, :, None] * v[:, None, :]).reshape(len(u), -1) for v in (u, f))
+    products = jnp.concatenate([gap * first, (gap**2 + noise**2) * second], axis=1)
+    once = noise * jnp.concatenate([first, 2 * gap * second], axis=1)
+    twice = noise**2 * jnp.concatenate([0 * first, second], axis=1)
+    mean = jnp.mean(products, axis=0)
+    terms = (products - mean, once, 2**0.5 * twice)
+    return mean, sum(term.T @ term for term in terms) / len(u)
+
+
+def _change(parts: Parts, first: Array, second: Array, order: str) -> Array:
+    """V, flattened, of δ_i z^l_m (L, K, K + M) and δ_i δ_j (K, K): linear in both."""
+    _, student, teacher, rule, spectrum = parts
+    L, K, M = len(first), student.units, teacher.units
+    h = parts.h * jnp.asarray(parts.learning)[:, None, None]
+    Q = h * (first[:, :, :K] + first[:, :, :K].swapaxes(1, 2))
+    if order == "full" and isinstance(rule, SGD):
+        share = spectrum.values * spectrum.counts / jnp.sum(spectrum.counts)
+        Q += h**2 / rule.batch * share[:, None, None] * second
+    return flatten(Overlaps(Q, h * first[:, :, K:], jnp.zeros((L, M, M))))
+
+
+def _both_sides(map_: Callable[[Array], Array], C: Array) -> Array:
+    """M C Mᵀ for a linear map M, given as a function, and a symmetric C."""
+    return jax.vmap(map_)(jax.vmap(map_)(C).T)
+
+
+def _roots(sigma: Array) -> tuple[Array, Array]:
+    """Σ^½ and its pseudo-inverse: symmetric, since that root follows the state smoothly."""
+    values, U = jnp.linalg.eigh(sigma)
+    kept = values > len(sigma) * jnp.finfo(sigma.dtype).eps * values[-1]
+    roots = jnp.sqrt(jnp.where(kept, values, 0))
+    return (U * roots) @ U.T, (U * jnp.where(kept, 1 / jnp.where(kept, roots, 1), 0)) @ U.T
+
+
+@functools.lru_cache(maxsize=8)
+def normal_points(dim: int, seed: int = SEED) -> np.ndarray:
+    """`POINTS` scrambled Sobol points, carried to the standard normal law, (POINTS, dim)."""
+    points = qmc.Sobol(dim, scramble=True, rng=seed).random(POINTS)
+    # A point may lie on the face 0 of the cube, to the 30 bits that Sobol's have.
+    points = special.ndtri(np.maximum(points, 2.0**-31))
+    points.setflags(write=False)
+    return points

@@ -1,0 +1,118 @@
+"""How the overlaps of a committee move: drift, its factor form, and the exact one-step mean.
+
+With z = (student, teacher) pre-activations of covariance Σ = Σ_l λ_l C_l, output weights c
+(student −a, teacher +b) and Δ = Σ_k c_k g(z_k) = target − output, the same K × (K + M)
+matrix D acts on every level, scaled by λ_l:
+
+    D_ij = c_j E[g'(z_i) g'(z_j)] + δ_ij E[g''(z_i) Δ]
+    dR_l/dα = h λ_l (D C_l)_teacher
+    dQ_l/dα = h λ_l (D C_l + (D C_l)ᵀ)_student + h² λ_l φ_l Ω / batch
+    Ω_ij    = E[g'(z_i) g'(z_j) Δ²] + label_noise² E[g'(z_i) g'(z_j)]
+
+where α = steps / N, h = 2 · loss_scale · η · a and φ_l = N_l / N. In a level that does not
+learn h is zero.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from learndyn.numerics.gaussian import tabulate
+from learndyn.numerics.types import Array
+from learndyn.rules import SGD
+from learndyn.theory.committee.parts import Parts
+from learndyn.theory.committee.state import Factors, Overlaps
+
+
+class Pace(NamedTuple):
+    """What the overlaps of a level are multiplied by, each (levels, 1, 1).
+
+    Attributes:
+        lam: λ_l.
+        first: h λ_l, of the terms linear in the learning rate.
+        second: h² λ_l φ_l, of the quadratic one, before the division by the batch.
+    """
+
+    lam: Array
+    first: Array
+    second: Array
+
+    @staticmethod
+    def of(parts: Parts) -> "Pace":
+        """The pace of a system's levels."""
+        column = lambda values: jnp.asarray(values)[:, None, None]
+        counts = jnp.asarray(parts.spectrum.counts)
+        lam, phi = column(parts.spectrum.values), column(counts / jnp.sum(counts))
+        h = parts.h * column(parts.learning)
+        return Pace(lam, h * lam, h**2 * lam * phi)
+
+
+def covariance(parts: Parts, state: Overlaps | Factors) -> Array:
+    """Σ of the pre-activations, (K + M, K + M)."""
+    if isinstance(state, Factors):
+        rows = jnp.asarray(state.rows)
+        return jnp.einsum("l,lir,ljr->ij", jnp.asarray(parts.spectrum.values), rows, rows)
+    return jnp.sum(Pace.of(parts).lam * jnp.asarray(state.gram), axis=0)
+
+
+def drift(parts: Parts, state: Overlaps, order: str) -> Overlaps:
+    """D overlaps / dα: the equations of the module's docstring; "flow" leaves out Ω."""
+    return drift_at(parts, state, covariance(parts, state), order)
+
+
+def drift_at(parts: Parts, state: Overlaps, sigma: Array, order: str) -> Overlaps:
+    """The drift of given overlaps among pre-activations of a given covariance."""
+    pace, K, rule = Pace.of(parts), parts.student.units, parts.rule
+    pulled = pace.first * (pull(parts, sigma) @ jnp.asarray(state.gram))
+    dQ = pulled[:, :, :K] + pulled[:, :, :K].swapaxes(1, 2)
+    if order == "full" and isinstance(rule, SGD):
+        dQ += pace.second * noise(parts, sigma) / rule.batch
+    return Overlaps(dQ, pulled[:, :, K:], jnp.zeros_like(state.T))
+
+
+def drift_of_factors(parts: Parts, state: Factors) -> Factors:
+    """D factors / dα at order "flow": dJ_l/dα = h λ_l D (J_l; B_l)."""
+    D, rows = pull(parts, covariance(parts, state)), jnp.asarray(state.rows)
+    return Factors(Pace.of(parts).first * (D @ rows), jnp.zeros_like(state.B))
+
+
+def mean_step(parts: Parts, state: Overlaps) -> Overlaps:
+    """The exact mean of the overlaps after one step, given those before it.
+
+    To the drift / N come terms of order 1/N². By Price's theorem the input's length in a
+    level correlates with δ δᵀ as 2 λ_l² dΩ/dΣ[C_l] (1 + 6/N for squares, where Ω is cubic
+    in Σ), and the examples of a batch share their means.
+    """
+    pace = Pace.of(parts)
+    C, N = jnp.asarray(state.gram), jnp.sum(jnp.asarray(parts.spectrum.counts))
+    sigma = covariance(parts, state)
+    D, flow = pull(parts, sigma), drift(parts, state, "full")
+    mean = pace.first**2 * (D @ C @ D.T) / N
+    if not isinstance(parts.rule, SGD):
+        return _stepped(state, flow, mean, N)
+    derivative = jax.vmap(lambda tangent: jax.jvp(lambda s: noise(parts, s), (sigma,), (tangent,)))
+    correlated = 2 * pace.first**2 * derivative(C)[1] / N
+    second = correlated / parts.rule.batch + mean * (1 - 1 / parts.rule.batch)
+    return _stepped(state, flow, second, N)
+
+
+def _stepped(state: Overlaps, rate: Overlaps, second: Array, N: Array) -> Overlaps:
+    return Overlaps(state.Q + (rate.Q + second) / N, state.R + rate.R / N, state.T)
+
+
+def pull(parts: Parts, sigma: Array) -> Array:
+    """D of the module's docstring, (K, K + M)."""
+    K, g = parts.student.units, parts.student.g
+    c = parts.problem.output_weights(parts.student)
+    student, every = range(K), range(len(c))
+    D = c * tabulate(g.slopes, sigma, student, every)
+    return D.at[:, :K].add(jnp.diag(tabulate(g.bend, sigma, student, every) @ c))
+
+
+def noise(parts: Parts, sigma: Array) -> Array:
+    """Ω of the module's docstring, (K, K)."""
+    K, g = parts.student.units, parts.student.g
+    c = parts.problem.output_weights(parts.student)
+    slopes = tabulate(g.slopes, sigma, range(K), range(K))
+    return g.weighted_noise(sigma, c, K) + parts.problem.label_noise**2 * slopes

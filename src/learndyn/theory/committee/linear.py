@@ -1,0 +1,235 @@
+"""The linear student, exactly at every learning rate, spectrum and size (worschech2024scaling).
+
+With E = Σ_n b B_n − a Σ_i J_i, the weights of target − output, and s = 2 · loss_scale · η a² K,
+all rows of the student receive the same increment, a K (J_i(α) − J_i(0)) = E(0) − E(α). In
+level l the overlap of E(α) with any fixed vector decays as exp(−s λ_l α), and e_l = |P_l E|²/N
+obeys
+
+    de_l/dα = −2 s λ_l e_l + (s²/batch) λ_l φ_l (Σ_j λ_j e_j + label_noise²),
+
+which f_l = e_l/√φ_l turns into the symmetric matrix s (−2Λ + κ w wᵀ), κ = s/batch and
+w_l = λ_l √φ_l: a diagonal one plus one of rank one. Its eigensystem (μ_j, u_j) gives the curve
+at any α without integration, by O(L²) operations once. The paper has s = η M/K. In levels that
+do not learn nothing moves, and their Σ_l λ_l e_l acts as label noise on the others.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from learndyn.networks import AbstractInitialisation, Normal, Orthonormal
+from learndyn.numerics.checks import increasing_times, one_of
+from learndyn.numerics.precision import in_float64
+from learndyn.numerics.secular import RankOne
+from learndyn.problems import Spectrum
+from learndyn.rules import SGD
+from learndyn.theory.committee.parts import Parts
+from learndyn.theory.committee.state import Overlaps
+
+_TIMES_AT_ONCE = 256  # bounds the memory of exp(−rate · time) by this many vectors
+
+
+def curve(
+    parts: Parts, state: Overlaps, times: ArrayLike, order: str = "full"
+) -> dict[str, np.ndarray]:
+    """Overlaps and generalisation error of a linear student, in closed form.
+
+    Args:
+        parts: a covered system whose activations are linear.
+        state: where it begins, at time 0.
+        times: α = steps / N, increasing, non-negative.
+        order: "full", or "flow" without the η² term (which `GradientDescent` never has).
+
+    Returns:
+        Q (time, K, K) and R (time, K, M), summed over levels with λ_l, and error (time,).
+        Beyond the critical learning rate they grow, at last to infinity.
+    """
+    one_of("activation", parts.student.activation, ("linear",))
+    one_of("order", order, ("full", "flow"))
+    times, K = increasing_times(times), parts.student.units
+    C, lam, learns = np.asarray(state.gram), parts.spectrum.values, _learns(parts)
+    E = C @ _output_weights(parts)  # of E(0) with every row, (L, K + M)
+    e = E @ _output_weights(parts)
+    # a K (J_i(α) − J_i(0)) with every row and with E(0), then its own square.
+    learned = _learned(parts, np.column_stack([E, e])[learns], times)
+    step, along = float(parts.student.scale) * K, learned[:, -1]
+    now, frozen = _excess(parts, e, times, order), lam[~learns] @ e[~learns]
+    square = 2 * along - lam[learns] @ e[learns] + now
+    rows, start = learned[:, :-1] / step, np.einsum("l,lij->ij", lam, C)
+    Q = start[:K, :K] + rows[:, :K, None] + rows[:, None, :K]
+    Q += square[:, None, None] / step**2
+    R = start[:K, K:] + rows[:, None, K:]
+    return {"Q": Q, "R": R, "error": float(parts.problem.loss_scale) * (now + frozen)}
+
+
+def mean_curve(parts: Parts, times: ArrayLike, order: str = "full") -> dict[str, np.ndarray]:
+    """The curve averaged over the draw of student and teacher (Eq. 6; Eqs. 7, 8 for "flow").
+
+    Everything is linear in the overlaps at the start, so that this is the curve from their
+    mean. For K = M in the paper's scales
+
+        error = (1 + σ_J²)/2 Σ_j (u_j·w)(u_j·√φ) exp(η μ_j α).
+
+    Eqs. 6 and 56 as printed are wrong (matrix A_1 + ηU, sign, a factor 1/L, T^(l)); this is
+    the corrected form.
+
+    Args:
+        parts: a covered system whose activations are linear.
+        times: α = steps / N.
+        order: "full" or "flow".
+
+    Returns:
+        As `curve`.
+    """
+    return curve(parts, mean_state(parts), times, order)
+
+
+def mean_state(parts: Parts) -> Overlaps:
+    """The expected overlaps at the start: Q_l = φ_l σ_J² I, R_l = 0, T_l = φ_l σ_B² I."""
+    K, M, phi = parts.student.units, parts.teacher.units, _phi(parts.spectrum)[:, None, None]
+    Q = _row_variance(parts.student.init) * phi * np.eye(K)
+    T = _row_variance(parts.teacher.init) * phi * np.eye(M)
+    return Overlaps(Q, np.zeros((len(phi), K, M)), T)
+
+
+class Modes(NamedTuple):
+    """Modes of the linear student at a finite learning rate, all in descending order of `rates`.
+
+    Attributes:
+        rates: λ̃_k = −μ_k/2: mode k of e decays as exp(−2 s λ̃_k α).
+        b: (u_k·√φ)², the coefficients of Σ_l e_l; they sum to 1.
+        weights: (u_k·w)(u_k·√φ), the coefficients of Σ_l λ_l e_l; b_k λ̃_k · 2/(2 − κ ν_1) with
+            ν_1 = Σ φ_l λ_l.
+    """
+
+    rates: np.ndarray
+    b: np.ndarray
+    weights: np.ndarray
+
+
+def modes(spectrum: Spectrum, kappa: float | int) -> Modes:
+    """Rates and coefficients at general learning rate (Eqs. 6, 56 and 57; Figs. 10 to 13).
+
+    The matrix B of App. B.2.1 has the eigenvalues −2 λ̃_k at a = 2 and ϵ = κ. Its inverse
+    eigenvector matrix, Eq. 57, is not needed: in the level basis the problem is symmetric.
+
+    Args:
+        spectrum: levels of the input covariance.
+        kappa: κ = s/batch, which is η for K = M in the paper's scales.
+
+    Returns:
+        Rates and coefficients.
+    """
+    lam, phi = spectrum.values, _phi(spectrum)
+    w = lam * np.sqrt(phi)
+    system = RankOne(-2 * lam, w, kappa)
+    along_w, along_root = system.overlaps(np.column_stack([w, np.sqrt(phi)])).T
+    return Modes(-system.values / 2, along_root**2, along_w * along_root)
+
+
+def strength(parts: Parts) -> float:
+    """s = 2 · loss_scale · η · a² · K, the rate at which E is learned where λ = 1."""
+    problem, student, _, rule, _ = parts
+    gain = 2 * problem.loss_scale * rule.learning_rate * student.scale**2 * student.units
+    return float(gain)
+
+
+def critical_learning_rate(parts: Parts) -> float:
+    """The largest η at which the error does not grow: (s/(2 batch)) Σ_l φ_l λ_l = 1.
+
+    The sum is over levels that learn. Infinite for a rule without sampling, whose flow is
+    stable at every η.
+    """
+    if not isinstance(parts.rule, SGD):
+        return np.inf
+    learns = _learns(parts)
+    trace = _phi(parts.spectrum)[learns] @ parts.spectrum.values[learns]
+    per_eta = strength(parts) / parts.rule.learning_rate
+    return float(2 * parts.rule.batch / (per_eta * trace))
+
+
+def finite_size_margin(parts: Parts) -> float:
+    """One minus the stability sum of the exact mean at finite N; stable where it is positive.
+
+    The mean of e_l over one step is
+
+        e_l − (2s/N) λ_l e_l + (s²/N²)[N_l λ_l Σ_j λ_j e_j / batch + (1 + 1/batch) λ_l² e_l],
+
+    a map of the levels that learn, which contracts if and only if (1 + 1/batch) s λ_1 < 2N and
+
+        (s/(2 batch N)) Σ_l N_l λ_l / (1 − (1 + 1/batch) s λ_l/(2N)) < 1.
+
+    Returns:
+        The margin; −inf where a level is unstable by itself.
+    """
+    s, learns, N = strength(parts), _learns(parts), parts.spectrum.dim
+    lam, counts = parts.spectrum.values[learns], parts.spectrum.counts[learns]
+    sampling = 1 / parts.rule.batch if isinstance(parts.rule, SGD) else 0.0
+    own = 1 - (1 + sampling) * s * lam / (2 * N)
+    if own.min() <= 0:
+        return -np.inf
+    return float(1 - sampling * s / (2 * N) * np.sum(counts * lam / own))
+
+
+def _excess(parts: Parts, e: np.ndarray, times: np.ndarray, order: str) -> np.ndarray:
+    """Σ_l λ_l e_l over the levels that learn at every time, from all e_l at time 0."""
+    s, learns = strength(parts), _learns(parts)
+    lam, phi = parts.spectrum.values[learns], _phi(parts.spectrum)[learns]
+    if order == "flow" or not isinstance(parts.rule, SGD):
+        return _sum_of_exponentials(-2 * s * lam, lam * e[learns], times)
+    kappa, w = s / parts.rule.batch, lam * np.sqrt(phi)
+    system = RankOne(-2 * lam, w, kappa)
+    along_w, along_f = system.overlaps(np.column_stack([w, e[learns] / np.sqrt(phi)])).T
+    rates = s * system.values
+    found = _sum_of_exponentials(rates, along_w * along_f, times)
+    noise = float(parts.problem.label_noise) ** 2 + parts.spectrum.values[~learns] @ e[~learns]
+    return found + s * kappa * noise * _response(rates, along_w**2, times) if noise else found
+
+
+def _learned(parts: Parts, overlaps: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Σ_l λ_l (1 − exp(−s λ_l α)) overlaps_l over the levels that learn, (time, columns)."""
+    lam, s = parts.spectrum.values[_learns(parts)], strength(parts)
+    weights = lam[:, None] * overlaps
+    return _over_times(lambda t: -np.expm1(-s * np.outer(t, lam)) @ weights, times)
+
+
+@in_float64
+def _learns(parts: Parts) -> np.ndarray:
+    return np.asarray(parts.learning) > 0
+
+
+def _sum_of_exponentials(rates: np.ndarray, weights: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Σ_j weights_j exp(rates_j t); an unstable mode may reach infinity."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _over_times(lambda t: np.exp(np.outer(t, rates)) @ weights, times)
+
+
+def _response(rates: np.ndarray, weights: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Σ_j weights_j ∫_0^t exp(rates_j t') dt', for a source that is constant in time."""
+    slow = np.abs(rates) < np.finfo(float).tiny
+    safe = np.where(slow, 1.0, rates)
+    integral = lambda t: np.where(slow, t[:, None], np.expm1(np.outer(t, safe)) / safe)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _over_times(lambda t: integral(t) @ weights, times)
+
+
+def _over_times(function: Callable[[np.ndarray], np.ndarray], times: np.ndarray) -> np.ndarray:
+    starts = range(0, len(times), _TIMES_AT_ONCE)
+    return np.concatenate([function(times[i : i + _TIMES_AT_ONCE]) for i in starts])
+
+
+def _output_weights(parts: Parts) -> np.ndarray:
+    student, teacher = parts.student, parts.teacher
+    return np.repeat([-student.scale, teacher.scale], [student.units, teacher.units])
+
+
+def _phi(spectrum: Spectrum) -> np.ndarray:
+    return spectrum.counts / spectrum.dim
+
+
+def _row_variance(init: AbstractInitialisation) -> float:
+    if isinstance(init, Normal):
+        return float(init.std**2)
+    return float(init.norm**2) if isinstance(init, Orthonormal) else 1.0

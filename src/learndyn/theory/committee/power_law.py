@@ -1,0 +1,204 @@
+"""The linear student at small learning rate, on a power-law spectrum (worschech2024scaling).
+
+Units of the paper: K = M, λ_k = λ₊ k^-(1+β) for k = 1 … L with equal multiplicities, time
+α = steps/N, the flow limit η → 0, averages over teacher and student. All functions take λ₊, L,
+β, η and σ_J by name, and α as a number or an array. With s = β/(1+β) and x = 2 η λ₊ α the error
+is a sum (Eq. 8), its integral an incomplete gamma function (Eq. 9), and inside the window
+1 < x < Γ(1+s)^(1/s) L^(1+β) a power law α^-s.
+
+App. B.2 prints f(k) without the factor 1/2 of Eq. 47; f below has it.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from scipy import optimize, special
+
+from learndyn.numerics.types import Array, Int
+
+Real: TypeAlias = float | Int
+Reals: TypeAlias = Real | Sequence[Real] | np.ndarray
+
+
+def lam_plus(L: Int, beta: Real) -> float:
+    """λ₊, the largest of L eigenvalues ∝ k^-(1+β) whose mean is 1."""
+    return float(L / np.sum(_powers(L, beta)))
+
+
+def exponent(beta: Real) -> float:
+    """β/(1+β): the error falls as α to minus this, inside the window."""
+    return float(beta / (1 + beta))
+
+
+def overlaps(
+    alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Real, sigma_J: Real
+) -> tuple[Array, Array]:
+    """⟨R⟩ and ⟨Q⟩, summed over levels with λ_l (Eq. 7)."""
+    lam = lam_plus * _powers(L, beta)
+    decay = np.exp(-eta * np.multiply.outer(np.asarray(alpha, dtype=np.float64), lam))
+    once, twice = decay @ lam / L, decay**2 @ lam / L
+    return 1 - once, 1 + (1 + sigma_J**2) * twice - 2 * once
+
+
+def error_sum(
+    alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Real, sigma_J: Real
+) -> Array:
+    """⟨ε⟩ = (1+σ_J²)/(2L) Σ_k λ_k exp(−2 η λ_k α) (Eqs. 8 and 47)."""
+    lam = lam_plus * _powers(L, beta)
+    decay = np.exp(-2 * eta * np.multiply.outer(np.asarray(alpha, dtype=np.float64), lam))
+    return (1 + sigma_J**2) / (2 * L) * decay @ lam
+
+
+def error_integral(
+    alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Real, sigma_J: Real
+) -> Array:
+    """The sum as an integral over k from 1 to L: two incomplete gamma functions (Eqs. 9, 50)."""
+    return _amplitude(lam_plus, L, sigma_J) * integral(alpha, 1, L, lam_plus, beta, eta)
+
+
+def error_first_gamma(
+    alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Real, sigma_J: Real
+) -> Array:
+    """Eq. 50 without its second gamma function (Eq. 52), for 2 η λ₊ α > 1."""
+    return _amplitude(lam_plus, L, sigma_J) * integral(alpha, 0, L, lam_plus, beta, eta)
+
+
+def error_power_law(
+    alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Real, sigma_J: Real
+) -> Array:
+    """The power law alone, L → ∞ in the gamma function (Eq. 53)."""
+    s, x = exponent(beta), 2 * eta * lam_plus * np.asarray(alpha, dtype=np.float64)
+    return _amplitude(lam_plus, L, sigma_J) * special.gamma(s) / (1 + beta) * x**-s
+
+
+def integral(alpha: Reals, first: Real, last: Real, lam_plus: Real, beta: Real, eta: Real) -> Array:
+    """∫ k^-(1+β) exp(−x k^-(1+β)) dk from `first` to `last`, x = 2 η λ₊ α.
+
+    x^-s [Γ(s, x/last^(1+β)) − Γ(s, x/first^(1+β))]/(1+β), and its limit where x → 0, in which
+    the difference of the two would cancel. `first` may be 0 where x > 0.
+    """
+    s, x = exponent(beta), 2 * eta * lam_plus * np.asarray(alpha, dtype=np.float64)
+    near, far = _argument(x, last, beta), _argument(x, first, beta)
+    # Lower functions where both arguments are small, upper ones elsewhere: never a difference
+    # of two numbers close to Γ(s).
+    small = far < 1
+    lower = special.gammainc(s, np.where(small, far, 1)) - special.gammainc(s, near)
+    upper = special.gammaincc(s, near) - special.gammaincc(s, far)
+    positive = np.where(x > 0, x, 1.0)
+    found = special.gamma(s) / (1 + beta) * positive**-s * np.where(small, lower, upper)
+    at_zero = (float(first) ** -beta - float(last) ** -beta) / beta if first > 0 else np.inf
+    return np.where(x > 0, found, at_zero)
+
+
+def window(*, lam_plus: Real, L: Int, beta: Real, eta: Real) -> tuple[float, float]:
+    """(α_min, α_max) between which the error falls as a power law (Sec. 4.2, App. B.2).
+
+    α_min = 1/(2 η λ₊), α_max = Γ((2β+1)/(1+β))^((1+β)/β) L^(1+β)/(2 η λ₊).
+    """
+    s, alpha_min = exponent(beta), 1 / (2 * eta * lam_plus)
+    return float(alpha_min), float(
+        special.gamma(1 + s) ** (1 / s) * float(L) ** (1 + beta) * alpha_min
+    )
+
+
+def local_exponent(alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Real) -> Array:
+    """−d ln ε/d ln α with the finite-L correction: s / (1 − (α/α_max)^s), for α < α_max.
+
+    Γ(s, z) = Γ(s) − z^s/s + … makes Eq. 52 proportional to α^-s − α_max^-s. For small β the
+    correction is large everywhere in the window.
+    """
+    s, alpha_max = exponent(beta), window(lam_plus=lam_plus, L=L, beta=beta, eta=eta)[1]
+    return s / (1 - (np.asarray(alpha, dtype=np.float64) / alpha_max) ** s)
+
+
+class Fit(NamedTuple):
+    """ε = amplitude (α^-exponent − α_max^-exponent)."""
+
+    exponent: float
+    amplitude: float
+
+
+def fit_exponent(alpha: Reals, error: Reals, *, alpha_max: Real = np.inf) -> Fit:
+    """Fits a power law with its finite-L correction, by least squares in ln ε.
+
+    Args:
+        alpha: times, all below `alpha_max`, at least two.
+        error: the error there, positive.
+        alpha_max: the end of the `window`; infinite for a pure power law.
+
+    Returns:
+        Exponent, between 0 and 5, and amplitude.
+
+    Raises:
+        ValueError: for times outside (0, alpha_max), or errors that are not positive.
+    """
+    alpha, error = np.asarray(alpha, dtype=np.float64), np.asarray(error, dtype=np.float64)
+    if len(alpha) < 2 or alpha.min() <= 0 or alpha.max() >= alpha_max:
+        raise ValueError(f"alpha: got {alpha}; allowed are two or more in (0, {alpha_max:g})")
+    if error.shape != alpha.shape or not np.all(error > 0):
+        raise ValueError(
+            "error: got other than one positive number for each alpha; allowed is that"
+        )
+    gap = lambda s: np.log(error) + s * np.log(alpha) - np.log1p(-((alpha / alpha_max) ** s))
+    options = {"xatol": 1e-10}
+    best = optimize.minimize_scalar(
+        lambda s: np.var(gap(s)), bounds=(1e-6, 5.0), method="bounded", options=options
+    )
+    return Fit(float(best.x), float(np.exp(np.mean(gap(best.x)))))
+
+
+def end_correction(
+    alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Real, sigma_J: Real
+) -> Array:
+    """(f(1) + f(L))/2, the order 0 of Euler-Maclaurin's sum minus integral (Eq. 48).
+
+    The gap differs from it by at most ∫|f''|/8. App. B.2 calls it an upper bound for
+    2 η λ₊ α > 1; the gap lies above it at times, by up to two percent of the error (β ≤ 1.5).
+    """
+    x = 2 * eta * lam_plus * np.asarray(alpha, dtype=np.float64)
+    f = lambda k: float(k) ** -(1 + beta) * np.exp(-_argument(x, k, beta))
+    return _amplitude(lam_plus, L, sigma_J) * (f(1) + f(L)) / 2
+
+
+def printed_gap_bound(alpha: Reals, *, lam_plus: Real, L: Int, eta: Real, sigma_J: Real) -> Array:
+    """(1+σ_J²) λ₊/(2L) exp(−2 η λ₊ α), Eq. 49's bound on sum minus integral, as printed.
+
+    It is twice f(1)/2, the leading part of `end_correction`, and leaves out f(L)/2 and the
+    higher orders, which do not decay with it: it is a bound at the beginning of the window, to
+    2 η λ₊ α of a few, and none later.
+    """
+    x = 2 * eta * lam_plus * np.asarray(alpha, dtype=np.float64)
+    return _amplitude(lam_plus, L, sigma_J) * np.exp(-x)
+
+
+def initial_gap(*, lam_plus: Real, L: Int, beta: Real, sigma_J: Real) -> float:
+    """Sum minus integral at α = 0, its largest value, exactly.
+
+    (1+σ_J²) λ₊/(2L) [Σ_{k≤L} k^-(1+β) − (1 − L^-β)/β].
+    """
+    bracket = np.sum(_powers(L, beta)) - (1 - float(L) ** -beta) / beta
+    return float(_amplitude(lam_plus, L, sigma_J) * bracket)
+
+
+def printed_worst_case_bound(*, lam_plus: Real, L: Int, beta: Real, sigma_J: Real) -> float:
+    """The bound of App. B.2 on sum minus integral, as printed.
+
+    (1+σ_J²) λ₊/(2L) [L^-(1+β) + ζ(1+β) − 1/β]; above `initial_gap`, by about L^-(1+β)/2 in
+    the bracket.
+    """
+    bracket = float(L) ** -(1 + beta) + special.zeta(1 + beta) - 1 / beta
+    return float(_amplitude(lam_plus, L, sigma_J) * bracket)
+
+
+def _powers(L: Int, beta: Real) -> np.ndarray:
+    return np.arange(1, L + 1, dtype=np.float64) ** -(1 + beta)
+
+
+def _amplitude(lam_plus: Real, L: Int, sigma_J: Real) -> float:
+    return float((1 + sigma_J**2) * lam_plus / (2 * L))
+
+
+def _argument(x: Array, k: Real, beta: Real) -> Array:
+    """x / k^(1+β); infinite for k = 0, the far end of the integral."""
+    return x * float(k) ** -(1 + beta) if k > 0 else np.full_like(x, np.inf)

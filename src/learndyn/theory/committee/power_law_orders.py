@@ -1,0 +1,95 @@
+"""What the power laws of the linear student leave out (worschech2024scaling, App. B.2).
+
+Units and arguments are those of `power_law`: each approximation there has its next order here,
+as a bound where there is one.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from learndyn.numerics.types import Array, Int
+from learndyn.theory.committee import power_law
+from learndyn.theory.committee.power_law import Real, Reals
+
+
+def bend(
+    alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Real, sigma_J: Real
+) -> np.ndarray:
+    """∫|f''| dk/8 over 1 … L: by how much at most sum − integral misses (f(1) + f(L))/2.
+
+    The remainder of Eq. 48 at order 0 is −∫ f'' A with −1/8 ≤ A ≤ 0. With p = 1 + β and
+    u = x k^-p the second derivative vanishes where p u² − (1 + 3p) u + 1 + p = 0, so that
+    ∫|f''| is the variation of f' between these points and the ends.
+    """
+    p, x = 1 + float(beta), 2 * eta * lam_plus * np.asarray(alpha, dtype=np.float64)
+    root = np.sqrt((1 + 3 * p) ** 2 - 4 * p * (1 + p))
+    turns = [np.clip((x * 2 * p / (1 + 3 * p + sign * root)) ** (1 / p), 1, L) for sign in (1, -1)]
+    ends = np.ones_like(x), np.full_like(x, float(L))
+    k = np.stack([ends[0], *turns, ends[1]])
+    u = x * k**-p
+    slope = p * k ** -(p + 1) * np.exp(-u) * (u - 1)
+    total = np.sum(np.abs(np.diff(slope, axis=0)), axis=0)
+    return (1 + sigma_J**2) * lam_plus / (2 * L) * total / 8
+
+
+def next_order(alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Real) -> np.ndarray:
+    """The first term that α^-s − α_max^-s leaves out of Eq. 52, relative to it, for α < α_max.
+
+    Γ(s, z) = Γ(s) − z^s/s + z^(1+s)/(1+s) − …, an alternating series for z < 1.
+    """
+    s, alpha_max = (
+        power_law.exponent(beta),
+        power_law.window(lam_plus=lam_plus, L=L, beta=beta, eta=eta)[1],
+    )
+    part = np.asarray(alpha, dtype=np.float64) / alpha_max
+    z = 2 * eta * lam_plus * np.asarray(alpha, dtype=np.float64) / float(L) ** (1 + beta)
+    return z ** (1 + s) / (1 + s) / (special.gamma(s) * (1 - part**s))
+
+
+def fit_tolerance(
+    alpha: ArrayLike, deviation: Real, exponent: Real, *, alpha_max: Real = np.inf
+) -> float:
+    """How far `power_law.fit_exponent` can be off if ln ε is off by at most `deviation`.
+
+    Least squares through evenly spaced g turns by at most 3 · deviation/(largest − smallest g)
+    (continuous limit); here g = ∂ ln(α^-s − α_max^-s)/∂s, which is −ln α for a pure power law.
+
+    Args:
+        alpha: the times of the fit, evenly spaced in ln α.
+        deviation: bound on |ln ε − ln of the form fitted|.
+        exponent: s, where g is evaluated.
+        alpha_max: as in the fit.
+
+    Returns:
+        The bound.
+    """
+    log = np.log(np.asarray(alpha, dtype=np.float64))
+    spread = log[-1] - log[0]
+    if np.isfinite(alpha_max):
+        y = np.log(alpha_max) - log[[0, -1]]
+        spread = np.ptp(y / -np.expm1(-exponent * y))
+    return float(3 * deviation / spread)
+
+
+def noise_factor(eta: Real) -> float:
+    """2/(2 − η): Eq. 6 over Eq. 8 where the error falls slowly (K = M, mean eigenvalue 1).
+
+    The fluctuations feed an error E back as η² ∫ k(α − α') E(α') dα', ∫ k = 1/(2η): with an E
+    that does not change over the memory of k, E = E_flow/(1 − η/2).
+    """
+    return float(2 / (2 - eta))
+
+
+def noise_order(
+    alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Real, sigma_J: Real
+) -> Array:
+    """The next order of `noise_factor`, relative to it: η/(2 − η) · ε(α)/ε(0), up to a number.
+
+    k = −F'/(2η) with F = ε_flow/ε(0), so that the transforms are Ê = F̂/(1 − η/2 + (η/2) p F̂)
+    exactly. For F = c α^-s the second term is η/(2 − η) · c α^-s · Γ(1−s)²/Γ(1−2s), where the
+    gammas are at most 1 in size for s ≤ 0.6. c α^-s is Eq. 53, without the finite-L term.
+    """
+    units = {"lam_plus": lam_plus, "L": L, "beta": beta, "eta": eta, "sigma_J": sigma_J}
+    start = (1 + sigma_J**2) / 2
+    return eta / (2 - eta) * power_law.error_power_law(alpha, **units) / start

@@ -1,0 +1,88 @@
+"""Linear noise: closed forms of a variance, its scaling with N, what is refused."""
+
+import numpy as np
+import pytest
+
+import learndyn as ld
+
+
+def linear(N, rule, noise=0.0):
+    """K = M = 1, isotropic: e = Q − 2 R + T obeys a closed chain, and error = e / 2."""
+    teacher = ld.Committee(1, "linear", init=ld.Typical())
+    data = ld.TeacherStudent(ld.Isotropic(N), teacher, label_noise=noise)
+    return ld.System(data, ld.Committee(1, "linear"), rule)
+
+
+def solve(system, times, state, **options):
+    begin = ld.start(system, state=state)
+    return ld.solve(system, times, start=begin, fluctuations=True, **options)
+
+
+FAR = ld.Overlaps([[0.7]], [[0.2]], [[1.0]])
+
+
+@pytest.mark.parametrize(("N", "order"), [(400, "full"), (1_000_000, "full"), (400, "flow")])
+def test_linear_student_without_noise(N, order):
+    # V_e = −r s² with s ~ N(0, e) and r = 2η − η² (2η for the flow): e decays at the rate r,
+    # and dP/dα = −2 r P + 2 r² e²/N gives the relative standard deviation r √(2α/N).
+    eta, times = 0.4, np.linspace(0, 6, 7)
+    system = linear(N, ld.SGD(eta))
+    record = solve(system, times, FAR, order=order, atol=1e-14)
+    r = 2 * eta - eta**2 * (order == "full")
+    expected = record.error * r * np.sqrt(2 * times / N)
+    np.testing.assert_allclose(record.error_std, expected, rtol=1e-6)
+    assert record.error_std[0] == 0
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_linear_student_at_its_noise_floor(batch):
+    # V_e = −2η s² + 2ησ s ε + (η²/b)(s − σε)², e = e* where its mean vanishes, and
+    # P = (Cov[V_e]/b) (1 − exp(−2 r α)) / (2 r N).
+    N, eta, sigma, times = 900, 0.6, 0.5, np.array([0.0, 0.3, 1.0, 10.0])
+    r, k = 2 * eta - eta**2 / batch, eta**2 / batch
+    e = k * sigma**2 / r
+    state = ld.Overlaps([[1.0 + e]], [[1.0]], [[1.0]])  # Q − 2 R + T = e
+    record = solve(linear(N, ld.SGD(eta, batch=batch), sigma), times, state)
+    np.testing.assert_allclose(record.error, e / 2, rtol=1e-9)
+    variance = 2 * r**2 * e**2 + (2 * eta - 2 * k) ** 2 * sigma**2 * e + 2 * k**2 * sigma**4
+    P = variance / batch * (1 - np.exp(-2 * r * times)) / (2 * r * N)
+    np.testing.assert_allclose(record.error_std, np.sqrt(P) / 2, rtol=1e-6)
+
+
+def soft(N):
+    spectrum = ld.Spectrum([1.5, 0.5], [N // 2, N // 2])
+    data = ld.TeacherStudent(spectrum, ld.Committee(2, "erf", scale=0.7), label_noise=0.1)
+    return ld.System(data, ld.Committee(2, "erf", scale=0.7), ld.SGD(1.0))
+
+
+START = ld.Overlaps(
+    np.stack([np.eye(2)] * 2), np.stack([[[0.4, 0.1], [0.0, 0.3]]] * 2), np.stack([np.eye(2)] * 2)
+)
+
+
+def test_a_record_with_fluctuations():
+    """Same curves as without; standard deviations of every observable, ∝ N^(-1/2)."""
+    times = [0.0, 1.0, 4.0]
+    small, large = (solve(soft(N), times, START) for N in (100, 40_000))
+    begin = ld.start(soft(100), state=START)
+    plain = ld.solve(soft(100), times, start=begin)
+    for name in ("Q", "R", "error"):
+        np.testing.assert_allclose(small[name], plain[name], rtol=1e-6, atol=1e-8)
+        std = small[f"{name}_std"]
+        assert std.dims == small[name].dims and std.attrs["long_name"]
+        assert not np.any(std[0]) and np.all(std[1:] > 0)
+        np.testing.assert_allclose(std, 20 * large[f"{name}_std"], rtol=1e-6)
+    np.testing.assert_allclose(small.Q_std, small.Q_std.values.swapaxes(1, 2), rtol=1e-9)
+
+
+def test_a_rule_that_does_not_sample_has_none():
+    record = solve(linear(100, ld.GradientDescent(0.5)), [0.0, 2.0], FAR)
+    assert not np.any(record.error_std) and not np.any(record.R_std)
+
+
+def test_large_states_are_refused():
+    # 40 levels of 6 · 7 / 2 + 6 · 5 = 51 variables.
+    data = ld.TeacherStudent(ld.PowerLaw(400, 40, 1.0), ld.Committee(5, "quadratic"))
+    system = ld.System(data, ld.Committee(6, "quadratic"), ld.SGD(0.01))
+    with pytest.raises(ValueError, match="fluctuations: got True for a state of 2040 variables"):
+        ld.solve(system, [0, 1], fluctuations=True)

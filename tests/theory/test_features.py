@@ -1,0 +1,230 @@
+"""Feature scaling: references, integrated gradient flow, averages, reduction to the eigenbasis."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from learndyn.problems.empirical import principal
+from learndyn.theory.committee import features, power_law
+
+L, BETA, ETA, SIGMA = 256, 1.0, 0.05, 0.01
+ALPHAS = np.array([1.0, 10.0, 100.0, 1000.0, 10000.0])
+UNITS = {"lam_plus": power_law.lam_plus(L, BETA), "L": L, "beta": BETA, "sigma_J": SIGMA}
+LAM = UNITS["lam_plus"] * np.arange(1, L + 1.0) ** -(1 + BETA)
+REFERENCE = {
+    50: (
+        [0.06720692949905156, 0.020553990227451323, 0.006682971302974478, 0.004846822705776099,
+         0.0048458103358190755],
+        [0.06719453064783429, 0.020555306456463477, 0.006708615048063421, 0.004904914921688246,
+         0.004904025537438925],
+        [0.07208599820111784, 0.025335852725476893, 0.010560323184274809, 0.0059639114584749044,
+         0.004923933102822107],
+    ),
+    150: (
+        [0.06719511584668073, 0.020437843949075808, 0.005694778400413786, 0.0013567735557234604,
+         0.0008368497620516635],
+        [0.06718234761414549, 0.020435568526532347, 0.005692908226513333, 0.001357825393659725,
+         0.000841277724050694],
+        [0.06802311620246294, 0.02127297072682199, 0.006497441185619906, 0.0019010294598200022,
+         0.0008610511041672042],
+    ),
+}  # fmt: skip
+
+
+def covariance(N, seed, beta=1.0):
+    """Power-law eigenvalues in a random frame, tr Σ = N."""
+    frame, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((N, N)))
+    lam = power_law.lam_plus(N, beta) * np.arange(1, N + 1.0) ** -(1 + beta)
+    return frame * lam @ frame.T
+
+
+@pytest.mark.parametrize("n", [50, 150])
+def test_reference_values(n):
+    exact, corrected, printed = REFERENCE[n]
+    close = lambda found, expected: np.testing.assert_allclose(found, expected, rtol=1e-11)
+    close(features.error(ALPHAS, LAM, n, eta=ETA, sigma_J=SIGMA), exact)
+    close(features.error_integral(ALPHAS, n, eta=ETA, **UNITS), corrected)
+    close(features.printed_error_integral(ALPHAS, n, eta=ETA, **UNITS), printed)
+
+
+def test_every_direction_trained_is_equation_8():
+    given = {**UNITS, "eta": ETA}
+    everything = features.error(ALPHAS, LAM, L, eta=ETA, sigma_J=SIGMA)
+    np.testing.assert_allclose(everything, power_law.error_sum(ALPHAS, **given), rtol=1e-12)
+    whole = features.error_integral(ALPHAS, L, **given)
+    np.testing.assert_allclose(whole, power_law.error_integral(ALPHAS, **given), rtol=1e-12)
+    np.testing.assert_allclose(features.printed_error_integral(ALPHAS, L, **given), whole)
+    assert features.asymptote(LAM, L, sigma_J=SIGMA) == 0.0
+    assert features.asymptote_integral(L, **UNITS) == 0.0
+
+
+@pytest.mark.parametrize("beta", [0.3, 0.75, 1.0, 1.5])
+@pytest.mark.parametrize("n", [5, 40, 200])
+def test_midpoint_rule_is_more_accurate(n, beta):
+    lam_plus = power_law.lam_plus(L, beta)
+    given = {"lam_plus": lam_plus, "L": L, "beta": beta, "sigma_J": SIGMA}
+    lam = lam_plus * np.arange(1, L + 1.0) ** -(1 + beta)
+    exact = features.asymptote(lam, n, sigma_J=SIGMA)
+    plain, shifted = (features.asymptote_integral(n, shift=h, **given) for h in (0.0, 0.5))
+    # Of f = scale k^-(1+β): half the end terms, and the midpoint rule's |f'|/24.
+    f = (1 + SIGMA**2) * lam_plus / (2 * L) * float(n) ** -(1 + beta)
+    last = f * (n / L) ** (1 + beta)
+    assert plain - exact == pytest.approx((f - last) / 2, rel=(1 + beta) / n)
+    assert abs(shifted - exact) < (1 + beta) / n * f / 24
+    late = 1e9 / (2 * ETA * lam_plus)
+    at_end = features.error_integral(late, n, eta=ETA, shift=0.5, **given)
+    assert at_end == pytest.approx(exact, rel=(1 + beta) / n)
+
+
+def test_asymptote_falls_with_the_exponent_of_the_spectrum():
+    size, beta = 10**6, 0.75
+    given = {"lam_plus": power_law.lam_plus(size, beta), "L": size, "beta": beta, "sigma_J": SIGMA}
+    few, more = (features.asymptote_integral(n, **given) for n in (100, 101))
+    slope = np.log(more / few) / np.log(101 / 100)
+    middle = -beta / (1 - (100.5 / size) ** beta)  # the secant's slope, to (ln 1.01)²
+    assert slope == pytest.approx(middle, rel=1e-4)
+    local = features.local_exponent(100, L=size, beta=beta)
+    assert local == pytest.approx(-beta / (1 - (100 / size) ** beta), rel=1e-14)
+    assert features.exponent(beta) == -beta
+    # N_l ≪ L: the correction is (N_l/L)^β of β.
+    assert abs(local - features.exponent(beta)) < 1.01 * beta * (100 / size) ** beta
+    assert features.local_exponent(size, L=size, beta=beta) == -np.inf
+
+
+def test_trajectory_is_gradient_flow():
+    N, n, eta, rng = 12, 5, 0.3, np.random.default_rng(1)
+    Sigma, J0, B = covariance(N, 0), rng.standard_normal(N), rng.standard_normal(N)
+    times = np.array([0.0, 0.2, 3.0, 50.0])
+    trained = np.arange(N) < n
+    flow = lambda t, J: eta * trained * (Sigma @ (B - J))
+    found = features.trajectory(times, Sigma, n, J0, B, eta)
+    for time, J in zip(times[1:], found[1:], strict=True):
+        end = solve_ivp(flow, (0, time), J0, "DOP853", rtol=1e-11, atol=1e-13).y[:, -1]
+        np.testing.assert_allclose(J, end, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(found[0], J0, rtol=1e-12)
+    assert np.array_equal(found[:, n:], np.broadcast_to(J0[n:], (4, N - n)))
+    one = features.trajectory(3.0, Sigma, n, J0, B, eta)
+    np.testing.assert_allclose(one, found[2], rtol=1e-13)
+
+
+def test_final_weights_are_stationary_and_reached():
+    N, n, rng = 12, 7, np.random.default_rng(2)
+    Sigma, J0, B = covariance(N, 3), rng.standard_normal(N), rng.standard_normal(N)
+    J = features.final_weights(Sigma, n, J0, B)
+    np.testing.assert_allclose((Sigma @ (B - J))[:n], 0.0, atol=1e-12)
+    late = features.trajectory(1e6, Sigma, n, J0, B, 0.3)
+    np.testing.assert_allclose(late, J, rtol=1e-10)
+    # The error there is the Schur complement's, for these very vectors.
+    schur = Sigma[n:, n:] - Sigma[n:, :n] @ np.linalg.solve(Sigma[:n, :n], Sigma[:n, n:])
+    rest = (B - J0)[n:]
+    expected = rest @ schur @ rest / (2 * N)
+    np.testing.assert_allclose(features.weights_error(Sigma, J, B), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("n", [1, 10, 39, 40])
+def test_mean_asymptote_is_equation_88(n):
+    N, sigma = 40, 0.6
+    Sigma = covariance(N, 4)
+    inner = np.linalg.solve(Sigma[:n, :n], Sigma[:n, n:])
+    crossed = np.trace(Sigma[:n, n:].T @ inner)
+    trained, fixed = np.trace(Sigma[:n, :n]), np.trace(Sigma[n:, n:])
+    eq88 = (1 - trained / N + sigma**2 * fixed / N - (1 + sigma**2) / N * crossed) / 2
+    found = features.mean_asymptote(Sigma, n, sigma_J=sigma)
+    np.testing.assert_allclose(found, eq88, atol=1e-13)
+    everywhere = features.mean_asymptote(Sigma, np.arange(1, N + 1), sigma_J=sigma)
+    np.testing.assert_allclose(everywhere[n - 1], found, rtol=1e-12)
+
+
+def test_diagonal_covariance_reduces_to_the_eigenbasis():
+    Sigma, alphas = np.diag(LAM), np.array([0.0, 1.0, 30.0, 1e3])
+    for n in (1, 50, L):
+        found = features.mean_error(alphas, Sigma, n, eta=ETA, sigma_J=SIGMA)
+        expected = features.error(alphas, LAM, n, eta=ETA, sigma_J=SIGMA)
+        np.testing.assert_allclose(found, expected, rtol=1e-11)
+        end = features.mean_asymptote(Sigma, n, sigma_J=SIGMA)
+        np.testing.assert_allclose(end, features.asymptote(LAM, n, sigma_J=SIGMA), rtol=1e-11)
+
+
+@pytest.mark.statistical
+def test_mean_error_is_the_mean_of_trajectories():
+    N, n, eta, sigma, rng = 16, 6, 0.2, 0.5, np.random.default_rng(5)
+    Sigma, times, draws = covariance(N, 6), np.array([0.0, 0.5, 5.0, 1e3]), 3000
+    J0, B = sigma * rng.standard_normal((draws, N)), rng.standard_normal((draws, N))
+    runs = zip(J0, B, strict=True)
+    errors = np.array(
+        [features.weights_error(Sigma, features.trajectory(times, Sigma, n, j, b, eta), b)
+         for j, b in runs]
+    )  # fmt: skip
+    mean = features.mean_error(times, Sigma, n, eta=eta, sigma_J=sigma)
+    deviation = errors.std(axis=0, ddof=1) / np.sqrt(draws)
+    assert np.all(np.abs(errors.mean(axis=0) - mean) < 4.5 * deviation)
+
+
+def test_eigenbasis_learns_most_with_equal_size():
+    Sigma = covariance(64, 7)
+    lam = np.sort(np.linalg.eigvalsh(Sigma))[::-1]
+    sizes = np.arange(1, 64)
+    outside = features.mean_asymptote(Sigma, sizes, sigma_J=SIGMA)
+    inside = np.array([features.asymptote(lam, int(n), sigma_J=SIGMA) for n in sizes])
+    assert np.all(inside < outside)
+
+
+@pytest.mark.parametrize("n", [0, 257, True])
+def test_trainable_directions_outside_the_dimension(n):
+    message = "n_trainable: got .*; allowed is an integer in 1 to 256"
+    calls = [
+        lambda: features.error(1.0, LAM, n, eta=ETA, sigma_J=SIGMA),
+        lambda: features.asymptote(LAM, n, sigma_J=SIGMA),
+        lambda: features.asymptote_integral(n, **UNITS),
+        lambda: features.error_integral(1.0, n, eta=ETA, **UNITS),
+        lambda: features.final_weights(np.diag(LAM), n, LAM, LAM),
+        lambda: features.mean_asymptote(np.diag(LAM), n, sigma_J=SIGMA),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_covariance_that_is_not_one():
+    with pytest.raises(ValueError, match=r"Sigma: got shape \(2, 3\)"):
+        features.mean_asymptote(np.ones((2, 3)), 1, sigma_J=SIGMA)
+    with pytest.raises(ValueError, match="Sigma: got a matrix that is not positive definite"):
+        features.mean_asymptote(-np.eye(3), 1, sigma_J=SIGMA)
+
+
+def heavy_tailed(P, N, seed):
+    """Examples whose length fluctuates, in the eigenbasis of their own covariance."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((P, N)) * np.arange(1, N + 1.0) ** -1 * rng.exponential(size=(P, 1))
+    return principal(x).coordinates
+
+
+def stationary_excess(x, n, eta):
+    """ε/Eq. 71 − 1 by iterating the second moments of B − J over all examples, one a step."""
+    N = x.shape[1]
+    step = np.eye(N) - eta / N * np.einsum("pi,pj->pij", x * (np.arange(N) < n), x)
+    mean = np.einsum("pij,pkl->ikjl", step, step).reshape(N**2, N**2) / len(x)
+    M = np.linalg.matrix_power(mean, 2**24) @ np.eye(N).ravel()
+    lam = np.mean(x**2, axis=0)
+    return lam @ np.diag(M.reshape(N, N)) / np.sum(lam[n:]) - 1
+
+
+def test_sampling_excess_against_exact_second_moments():
+    x = heavy_tailed(40, 5, 11)
+    for eta in (0.2, 0.02):
+        found, exact = features.sampling_excess(x, 2, eta=eta), stationary_excess(x, 2, eta)
+        assert found.first_order < exact < found.bound
+        assert exact - found.first_order < found.first_order * eta * np.max(np.sum(x**2, 1)) / 5
+
+
+def test_sampling_excess_of_examples_of_one_length():
+    signs = np.array(list(itertools.product([-1.0, 1.0], repeat=4)))
+    lam = np.array([2.0, 1.0, 0.6, 0.4])
+    found = features.sampling_excess(signs * np.sqrt(lam), 2, eta=ETA)
+    assert found.first_order == pytest.approx(ETA * np.sum(lam[:2]) / 8, rel=1e-12)
+    assert found.bound == pytest.approx(found.first_order / (1 - found.first_order), rel=1e-12)
+    exact = stationary_excess(signs * np.sqrt(lam), 2, ETA)
+    assert found.bound == pytest.approx(exact, rel=1e-8)
+    assert features.sampling_excess(signs, 2, eta=1e3).bound == np.inf
