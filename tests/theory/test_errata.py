@@ -3,9 +3,12 @@
 import numpy as np
 
 import learndyn as ld
+from learndyn.theory.committee import moments
 from learndyn.theory.committee.errata import (
     printed_eq6,
+    printed_eq25,
     printed_eq34_noise,
+    printed_eq44,
     printed_extreme_ratio,
 )
 from learndyn.theory.committee.quadratic import finite_size_noise
@@ -46,3 +49,28 @@ def test_printed_eq6_from_the_printed_matrices():
     # At α = 0 the error is (1 + σ_J²)/2, and the printed form (1 − η) T^(2)/L of it.
     np.testing.assert_allclose(found[0], (1 - eta) * u[1] / L, rtol=1e-12)
     np.testing.assert_allclose(printed_eq6(alphas, spectrum, 1.0, 1.0), 0.0, atol=1e-14)
+
+
+def test_eq44_is_the_corner_of_the_inverse_and_its_print_is_not():
+    spectrum, eta = ld.PowerLaw(40, 4, 1.0), 0.7
+    lam, phi = spectrum.values, spectrum.counts / spectrum.dim
+    corner = np.linalg.inv(moments.student_matrix(lam, phi, eta))[0, 0]
+    np.testing.assert_allclose(moments.inverse_corner(lam, eta), corner, rtol=1e-11)
+    assert abs(printed_eq44(lam, eta) / corner - 1) > 0.01
+    # −A₄/2 has the eigenvalues λ̃_k of the corrected Eq. 6.
+    rates = np.sort(np.linalg.eigvals(-moments.student_matrix(lam, phi, 0.0) / 2).real)
+    np.testing.assert_allclose(rates, lam[::-1], rtol=1e-10)
+
+
+def test_printed_eq25_has_the_other_sign_at_first_order():
+    """Against the level equation dr^k = η λ_k (t^k − r^k), dq^k = 2 η λ_k (r^k − q^k) + η² …"""
+    lam, phi, eta = np.array([1.5, 0.5]), np.array([0.5, 0.5]), 0.3
+    q, r, t = np.array([[0.7, 0.4], [0.2, -0.1], [0.6, 0.5]])
+    state = moments.moments_of(ld.Overlaps(*(x[:, None, None] for x in (q, r, t))), lam)
+    first_R, first_Q = lam @ (eta * lam * (t - r)), lam @ (2 * eta * lam * (r - q))
+    noise = lam @ (eta**2 * lam * phi) * (lam @ (q - 2 * r + t))
+    dR, dQ = printed_eq25(state, lam, phi, eta)
+    np.testing.assert_allclose(dR, [[-first_R]], rtol=1e-13)
+    np.testing.assert_allclose(dQ, [[noise - first_Q]], rtol=1e-13)
+    true = moments.drift(state, lam, phi, eta, "linear")
+    np.testing.assert_allclose(true.Q[-1], [[noise + first_Q]], rtol=1e-13)

@@ -10,7 +10,7 @@ from learndyn.numerics.gaussian.base import Covariance
 from learndyn.numerics.precision import in_float64
 from learndyn.numerics.types import Array, Int
 from learndyn.problems import Spectrum
-from learndyn.theory.committee import erf_plateau, linear, moments
+from learndyn.theory.committee import erf_asymptotics, erf_plateau, linear, moments
 
 
 def printed_eq34_noise(Q: np.ndarray, rho: np.ndarray, eta: float) -> np.ndarray:
@@ -151,3 +151,31 @@ def printed_eq6(alpha: ArrayLike, spectrum: Spectrum, eta: float, sigma_J: float
     found = linear.modes(spectrum, 2 * eta)
     decay = np.exp(-2 * eta * np.multiply.outer(np.asarray(alpha, dtype=np.float64), found.rates))
     return (1 + sigma_J**2) / (2 * spectrum.levels) * decay @ (found.weights * found.rates)
+
+
+@in_float64
+def printed_eq25(
+    state: moments.Moments, lam: ArrayLike, phi: ArrayLike, eta: float
+) -> tuple[Array, Array]:
+    """(dR, dQ)/dα of the last order L−1 for one linear unit as Eq. 25 prints them.
+
+    The O(η) terms have the wrong sign; the η² term is right.
+    """
+    flow = moments.drift(state, lam, phi, eta, "linear", "flow")
+    full = moments.drift(state, lam, phi, eta, "linear")
+    return -flow.R[-1], full.Q[-1] - 2 * flow.Q[-1]
+
+
+def printed_eq44(lam: ArrayLike, eta: float) -> float:
+    """The entry (1, 1) of A₄⁻¹ as Eq. 44 prints it, with η/(2 − η) for η/(2 (2 − η))."""
+    return moments.inverse_corner(lam, eta) - eta / (2 * (2 - eta))
+
+
+def printed_late_matrix(lam: ArrayLike, phi: ArrayLike, M: Int, eta: float) -> np.ndarray:
+    """A of Eq. 118 with the f₅ that Eq. 120 prints (`erf_asymptotics.late_matrix` is right)."""
+    lam, phi = np.asarray(lam, dtype=np.float64), np.asarray(phi, dtype=np.float64)
+    excess = printed_f5(M) - erf_asymptotics.noise_coefficients(M)[4]
+    F = np.zeros((4, 4))
+    F[3, [1, 3]] = erf_asymptotics.noise_coefficients(M)[5] * excess * np.array([-1 / 2, 1 / 4])
+    wrong = erf_asymptotics.noise_unit(M, eta) * np.kron(F, np.outer(phi * lam, lam))
+    return erf_asymptotics.late_matrix(lam, phi, M, eta) + wrong

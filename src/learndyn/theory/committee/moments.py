@@ -187,3 +187,19 @@ def pull(g: AbstractActivation, first: Array, c: Array, with_x: Array, with_z: A
     xz = first[:K][:, None, :]
     C = [[own[:, None, None], xv, xz], [xv, jnp.nan, vz], [xz, vz, other]]
     return jnp.sum(c * g.I3(C), axis=-1)
+
+
+def student_matrix(lam: ArrayLike, phi: ArrayLike, eta: float) -> np.ndarray:
+    """A₄ = 2 A₁ + η U of dQ/dα for one linear unit, U = u e₂ᵀ with u = (ν_1 … ν_L) (App. B.1)."""
+    A4 = 2 * companion(lam)
+    A4[:, 1] += eta * traces(lam, phi)
+    return A4
+
+
+def inverse_corner(lam: ArrayLike, eta: float) -> float:
+    """The entry (1, 1) of A₄⁻¹ (Eq. 44, corrected): c_1/(2 c_0) − η/(2 (2 − η)), for ν_1 = 1.
+
+    The print has η/(2 − η) for the second term (`errata.printed_eq44`).
+    """
+    c = characteristic(lam)
+    return float(c[1] / (2 * c[0]) - eta / (2 * (2 - eta)))

@@ -1,0 +1,193 @@
+"""Fig. 18: order parameters of higher order, R^(l) and Q^(l) with l = 4 and 6, on the plateau.
+
+The start of Fig. 4, flow limit. Moments are sums over levels, so the levels are kept along the
+way. The quick preset is the paper's size.
+"""
+
+import dataclasses
+
+import jax
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+import learndyn as ld
+from learndyn.numerics import ode
+from learndyn.numerics.precision import to_numpy
+from learndyn.plotting import curves, panels
+from learndyn.studies.claims import Claim
+from learndyn.studies.registry import Report
+from learndyn.studies.worschech2024scaling._symmetric import (
+    SIGMA_J,
+    apart,
+    plateau_system,
+    spectrum_of,
+    spread,
+)
+from learndyn.theory.committee import erf_plateau, errata
+from learndyn.theory.committee.moments import moment, traces
+from learndyn.theory.committee.state import Overlaps
+
+TITLE = "Order parameters of orders 4 and 6 on the plateau, L = 10, K = M = 4 (Fig. 18)"
+
+
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """Sizes of the study; times are α, `settled` one on the plateau."""
+
+    orders: tuple[int, ...] = (4, 6)
+    L: int = 10
+    M: int = 4
+    N: int = 7000
+    settled: float = 600.0
+    end: float = 7000.0
+    points: int = 701
+    key: int = 0
+
+
+PRESETS = {"quick": Params(), "paper": Params()}
+
+
+def compute(params: Params, report: Report) -> xr.Dataset:
+    """Moments along the flow from one start, and the fixed points of its teacher."""
+    system = plateau_system(params.L, params.M, params.N)
+    state = ld.start(system, key=params.key).state
+    times = np.linspace(0, params.end, params.points)
+    report(0.1)
+    levels = _levels(system, state, times)
+    report(0.9)
+    rows = [_moments(system, levels, times, l) for l in params.orders]
+    report(1.0)
+    sizes = {"settled": params.settled, "L": params.L, "N": system.dim}
+    return xr.concat(rows, xr.Variable("order", list(params.orders))).assign_attrs(sizes)
+
+
+def _levels(system: ld.System, state: Overlaps, times: np.ndarray) -> Overlaps:
+    """The overlaps of every level at every time: `solve` keeps their sums only."""
+    theory = ld.theory_of(system)
+    flow = lambda levels: theory.drift(levels, "flow")
+    with jax.enable_x64(True):
+        keep = lambda levels: levels
+        bound = jax.numpy.asarray(np.inf)
+        found = ode.integrate(flow, state, times, keep, rtol=1e-8, atol=1e-10, bound=bound)
+    return to_numpy(found.saved)
+
+
+def _moments(system: ld.System, levels: Overlaps, times: np.ndarray, l: int) -> xr.Dataset:
+    """R^(l), Q^(l): along the way, exact on the plateau, and by Eq. 98 corrected and printed."""
+    spectrum, t = spectrum_of(system), levels.T[0]
+    lam, M = spectrum.values, t.shape[1]
+    T1, Tl = moment(t, lam, 1), moment(t, lam, l)
+    (T, D), (T_l, D_l) = erf_plateau.uniform_part(T1), erf_plateau.uniform_part(Tl)
+    exact = erf_plateau.plateau_state(t, lam)
+    R_98, Q_98 = erf_plateau.plateau_moments(T_l, D_l, T, D, M)
+    R_printed, Q_printed = errata.printed_eq98(T_l, T, D, M)
+    return xr.Dataset(
+        {
+            "R": (("time", "student", "teacher"), moment(levels.R, lam, l)),
+            "Q": (("time", "student", "student'"), moment(levels.Q, lam, l)),
+            "R_exact": ("teacher", moment(exact.R, lam, l)[0]),
+            "Q_exact": float(moment(exact.Q, lam, l)[0, 0]),
+            "R_98": R_98,
+            "Q_98": Q_98,
+            "R_printed": R_printed,
+            "Q_printed": Q_printed,
+            "trace": traces(lam, spectrum.counts / spectrum.dim)[l - 1],
+            "uneven": erf_plateau.unevenness(T1) * erf_plateau.unevenness(Tl),
+        },
+        {"time": ("time", times, {"long_name": "time", "unit": "steps / N"})},
+    )
+
+
+def draw(data: xr.Dataset) -> Figure:
+    """R and Q of each order, with the plateau enlarged."""
+    figure, axes = panels(2 * data.sizes["order"])
+    pairs = [(l, name) for l in data["order"].values for name in "RQ"]
+    for axis, (l, name) in zip(axes, pairs, strict=True):
+        one = data.sel(order=l)
+        curves(axis, one[name])
+        axis.set_ylabel(f"${name}^{{({l})}}$")
+        _enlarge(axis.inset_axes((0.16, 0.46, 0.32, 0.48)), one, name)
+    axes[0].set_title(
+        f"K = M = {data.sizes['teacher']}, L = {data.attrs['L']}, N = {data.attrs['N']}, flow",
+        fontsize=9,
+    )
+    for style, label in (("k--", "exact"), ("C3:", "Eq. 98, corrected"), ("C0-.", "printed")):
+        axes[1].plot([], [], style, lw=1.2, label=label)
+    axes[1].legend(frameon=False, fontsize=7, loc="lower left")
+    return figure
+
+
+def _enlarge(inset, one: xr.Dataset, name: str) -> None:
+    begin = one.attrs["settled"] - 250
+    curves(inset, one[name].sel(time=slice(begin, begin + 600)))
+    for height in np.atleast_1d(one[f"{name}_exact"]):
+        inset.axhline(float(height), color="k", ls="--", lw=0.9)
+    inset.axhline(float(one[f"{name}_98"]), color="C3", ls=":", lw=1.6)
+    inset.axhline(float(one[f"{name}_printed"]), color="C0", ls="-.", lw=1.2)
+    inset.set(xlabel="", ylabel="")
+    inset.tick_params(labelsize=6)
+
+
+def check(data: xr.Dataset) -> list[Claim]:
+    """For each order: heights of R, one height of Q, and Eq. 98 as their means."""
+    settled = data.sel(time=data.attrs["settled"])
+    rows = [settled.sel(order=l) for l in data["order"].values]
+    return [claim for one in rows for claim in (*_heights(one), *_formulas(one))]
+
+
+def _heights(one: xr.Dataset) -> list[Claim]:
+    l, M, width = int(one["order"]), one.sizes["teacher"], float(spread(one))
+    gaps = np.abs(one["R"].mean("student") - one["R_exact"])
+    return [
+        Claim(
+            statement=f"R^({l}) on the plateau has the {M} heights of the fixed point",
+            source="App. C.2, Fig. 18; exact fixed point",
+            relation="=",
+            expected=0.0,
+            measured=float(gaps.max()),
+            tolerance=width,
+            tolerance_from="spread of R over students; it acts on their mean at second order",
+        ),
+        Claim(
+            statement=f"spread of the heights of R^({l}) over the spread of students at one",
+            source="App. C.2, Fig. 18",
+            relation="≥",
+            expected=1.0,
+            measured=float(one["R"].mean("student").std()) / width,
+            tolerance=0.0,
+            tolerance_from="heights as wide as their distance would not be distinct",
+        ),
+        Claim(
+            statement=f"Q^({l}) on the plateau has one height, that of the fixed point",
+            source="App. C.2, Fig. 18; exact fixed point",
+            relation="=",
+            expected=float(one["Q_exact"]),
+            measured=_farthest(one["Q"], float(one["Q_exact"])),
+            tolerance=float(SIGMA_J**2 * one["trace"] + 2 * np.abs(apart(one)).max()),
+            tolerance_from="σ_J² tr Σ^l / N of the start, and the deviations of two students",
+        ),
+    ]
+
+
+def _farthest(values: xr.DataArray, height: float) -> float:
+    flat = values.values.ravel()
+    return float(flat[np.argmax(np.abs(flat - height))])
+
+
+def _formulas(one: xr.Dataset) -> list[Claim]:
+    l = int(one["order"])
+    return [
+        Claim(
+            statement=f"{what} on the plateau, closed form for uniform T",
+            source="Eq. 98, Fig. 18",
+            relation="=",
+            expected=float(one[f"{name}_98"]),
+            measured=float(one[name].mean()),
+            tolerance=float(one[f"{name}_98"] * one["uneven"]),
+            tolerance_from="unevenness of T^(1) times that of T^(l)",
+            kind="erratum",
+            printed=f"{float(one[f'{name}_printed']):.4g}, times T^(l)/T^(1)",
+        )
+        for name, what in (("R", f"mean of R^({l})"), ("Q", f"mean of Q^({l})"))
+    ]

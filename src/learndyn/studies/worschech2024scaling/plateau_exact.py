@@ -1,0 +1,207 @@
+"""The approximate formulas of the plateau, each beside its exact partner.
+
+For uniform teachers that overlap (D ≠ 0) Newton's fixed point of the flow and the eigenvalues of
+its Jacobian decide over Eqs. 96 to 99, 115 and 116 to rounding. For drawn teachers they show by how
+much Eqs. 13, 95, 99 and 116 miss.
+"""
+
+import dataclasses
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+import learndyn as ld
+from learndyn.plotting import panels
+from learndyn.studies.registry import Report
+from learndyn.studies.worschech2024scaling._exact_claims import ORDER, origin
+from learndyn.studies.worschech2024scaling._exact_claims import check as check
+from learndyn.studies.worschech2024scaling._symmetric import (
+    ETA,
+    plateau_system,
+    predictions,
+    spectrum_of,
+)
+from learndyn.theory.committee import erf_plateau, errata
+from learndyn.theory.committee.moments import moment
+from learndyn.theory.fixed_points import find_fixed_point, jacobian_spectrum
+
+TITLE = "Approximate formulas of the plateau against Newton's fixed point and the Jacobian"
+SAME = 1e-6  # rates that differ by less, relative to the largest, are one
+
+
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """Sizes of the study.
+
+    The uniform teacher has rows of squared norm `norm` that overlap by `overlap` in the first
+    level only; students start `apart` from its plateau and run `lasts` times τ_esc. For each
+    number of levels `draws` teachers are drawn.
+    """
+
+    M: int = 4
+    N: int = 7000
+    levels: tuple[int, ...] = (2, 10, 50)
+    draws: int = 30
+    uniform_levels: int = 3
+    norm: float = 2.0
+    overlap: float = 0.2
+    apart: float = 1e-5
+    lasts: float = 5.0
+    points: int = 41
+    key: int = 0
+
+
+PRESETS = {"quick": Params(), "paper": Params(levels=(2, 4, 8, 12, 50, 100), draws=100)}
+
+
+def compute(params: Params, report: Report) -> xr.Dataset:
+    """A uniform teacher in all detail, and the misses for drawn ones."""
+    uniform = _uniform(params)
+    report(0.5)
+    newton = _drawn_exactly(params)
+    report(0.7)
+    rows = []
+    for L in params.levels:
+        rows.append(_misses(params, L))
+        report(0.7 + 0.3 * len(rows) / len(params.levels))
+    misses = xr.concat(rows, xr.Variable("L", list(params.levels), {"long_name": "levels L"}))
+    return uniform.merge(newton).merge(misses).assign_attrs(M=params.M, N=params.N)
+
+
+def _uniform(params: Params) -> xr.Dataset:
+    """Fixed point, Jacobian and escape for a uniform teacher with D ≠ 0."""
+    system, t = plateau_system(params.uniform_levels, params.M, params.N), _uniform_teacher(params)
+    theory, lam, M = ld.theory_of(system), spectrum_of(system).values, params.M
+    near = erf_plateau.near_plateau(t, lam, params.apart)
+    point = find_fixed_point(theory, near, symmetry=erf_plateau.equal_students)
+    rates = np.real(jacobian_spectrum(theory, point.state).rates)
+    (T, D), (T_2, D_2) = (erf_plateau.uniform_part(moment(t, lam, l)) for l in (1, ORDER))
+    tau = erf_plateau.escape_time(T, D, T_2, D_2, M, ETA)
+    both = lambda l: [moment(x, lam, l)[0, 0] for x in (point.state.R, point.state.Q)]
+    error = float(theory.observe(point.state)["error"])
+    found = {
+        "T": T,
+        "D": D,
+        "error": error,
+        "error_99": erf_plateau.plateau_error(T, D, M),
+        "error_printed": errata.printed_eq99(T, D, M),
+        "overlaps": ("kind", both(1)),
+        "overlaps_97": ("kind", list(erf_plateau.plateau_overlaps(T, D, M))),
+        "moments": ("kind", both(ORDER)),
+        "moments_98": ("kind", list(erf_plateau.plateau_moments(T_2, D_2, T, D, M))),
+        "moments_printed": ("kind", list(errata.printed_eq98(T_2, T, D, M))),
+        "tau": 1 / rates[0],
+        "tau_116": tau,
+        "multiplicity": int(np.sum(rates > rates[0] * (1 - SAME))),
+    }
+    parts = _without_overlap(params, lam), _escape(params, system, near, error, tau)
+    return xr.merge([xr.Dataset(found), *parts])
+
+
+def _without_overlap(params: Params, lam: np.ndarray) -> xr.Dataset:
+    """Eq. 96 where it is exact: D = 0."""
+    t = _uniform_teacher(dataclasses.replace(params, overlap=0.0))
+    T1, Tl = (moment(t, lam, l) for l in (1, ORDER))
+    found = {
+        "separate": moment(erf_plateau.plateau_state(t, lam).R, lam, ORDER)[0, 0],
+        "separate_96": erf_plateau.approximate_moments(Tl, T1)[0][0],
+        "separate_printed": errata.printed_eq96(Tl, T1)[0][0],
+    }
+    return xr.Dataset(found)
+
+
+def _uniform_teacher(params: Params) -> np.ndarray:
+    """t^k of a teacher whose rows have equal norms, and overlap in the first level only."""
+    M, L = params.M, params.uniform_levels
+    off = params.overlap * (np.arange(L) == 0)[:, None, None]
+    return params.norm / L * (np.eye(M) + off * (1 - np.eye(M)))
+
+
+def _escape(params: Params, system: ld.System, near, error: float, tau: float) -> xr.Dataset:
+    """r of R_ii = R* + r, R_im = R* − r/(M−1), and ε* − ε_g, from close to the plateau."""
+    times = np.linspace(0, params.lasts * tau, params.points)
+    begin = ld.start(system, state=near)
+    # The error falls by parts in 10⁸.
+    record = ld.solve(system, times, start=begin, order="flow", rtol=1e-12, atol=1e-15)
+    R = record["R"].values
+    r = np.einsum("tii->t", R) / params.M - R.mean(axis=(1, 2))
+    return xr.Dataset(
+        {"r": ("alpha", r), "drop": ("alpha", error - record["error"].values)}, {"alpha": times}
+    )
+
+
+def _drawn_exactly(params: Params) -> xr.Dataset:
+    """Newton from a uniform teacher's plateau, and the Jacobian, for a teacher that is drawn."""
+    system = plateau_system(params.uniform_levels, params.M, params.N)
+    theory, lam, M = ld.theory_of(system), spectrum_of(system).values, params.M
+    t = ld.start(system, key=params.key).state.T
+    begin, closed = (erf_plateau.plateau_state(x, lam) for x in (_uniform_teacher(params), t))
+    begin = ld.Overlaps(begin.Q, begin.R, t)
+    point = find_fixed_point(theory, begin, symmetry=erf_plateau.equal_students)
+    gaps = [np.abs(a - b).max() for a, b in ((point.state.R, closed.R), (point.state.Q, closed.Q))]
+    rates = np.real(jacobian_spectrum(theory, point.state).rates)[: (M - 1) ** 2]
+    exact = ETA * erf_plateau.escape_rates(moment(t, lam, 1), moment(t, lam, 2))[: M - 1]
+    distinct = 1 + int(np.sum(rates[:-1] - rates[1:] > SAME * rates[0]))
+    miss = np.abs(rates / np.repeat(exact, M - 1) - 1).max()
+    return xr.Dataset({"newton_gap": max(gaps), "rates_miss": miss, "distinct": distinct})
+
+
+def _misses(params: Params, L: int) -> xr.Dataset:
+    """Relative distances of the formulas from their exact partners, for every draw."""
+    system = plateau_system(L, params.M, params.N)
+    rows = []
+    for draw_number in range(params.draws):
+        one = predictions(system, ld.start(system, key=params.key + draw_number).state)
+        exact, heights = one["times_exact"], one["R_exact"]
+        rows.append(
+            {
+                "R_13": heights.mean() / one["R_13"] - 1,
+                "R_95": np.sqrt(((one["R_95"] / heights - 1) ** 2).mean()),
+                "error_95": one["error_95"] / one["error_exact"] - 1,
+                "error_99_drawn": one["error_99"] / one["error_exact"] - 1,
+                "mean_116": one["time_116"] * (1 / exact).mean() - 1,
+                "fastest_116": one["time_116"] / exact.min() - 1,
+                "uneven_1": one["uneven_1"],
+                "uneven_2": one["uneven_2"],
+            }
+        )
+    return xr.concat([xr.Dataset(row) for row in rows], "draw")
+
+
+def draw(data: xr.Dataset) -> Figure:
+    """Left: misses for drawn teachers against L. Right: the escape from a uniform plateau."""
+    figure, (left, right) = panels(2)
+    rows = (
+        ("fastest_116", "Eq. 116, fastest growth", "o-"),
+        ("R_95", "Eq. 95, heights of R", "s-"),
+        ("mean_116", "Eq. 116, mean of the rates", "o--"),
+        ("error_99_drawn", "Eq. 99 corrected, error", "^--"),
+        ("R_13", "Eq. 13, mean of R", "v--"),
+        ("error_95", "Eq. 95, error", "s--"),
+    )
+    for k, (name, label, style) in enumerate(rows):
+        size = np.sqrt((data[name] ** 2).mean("draw"))
+        left.plot(data["L"], size, style, color=f"C{k}", ms=4, lw=1.1, label=label)
+    left.set(xscale="log", yscale="log", xlabel="levels L")
+    left.set_ylabel(f"relative miss, r.m.s. of {data.sizes['draw']} teachers")
+    left.set_title(f"K = M = {data.attrs['M']}, N = {data.attrs['N']}, drawn teachers", fontsize=9)
+    bottom, top = left.get_ylim()
+    left.set_ylim(bottom, top * (top / bottom) ** 0.45)
+    left.legend(frameon=False, fontsize=7, ncols=2, loc="upper center")
+    _draw_escape(right, data)
+    return figure
+
+
+def _draw_escape(axis, data: xr.Dataset) -> None:
+    T, D, tau, M = *(float(data[n]) for n in ("T", "D", "tau_116")), int(data.attrs["M"])
+    late = data.isel(alpha=slice(origin(data), None))
+    since, r0 = late["alpha"] - late["alpha"][0], float(late["r"][0])
+    axis.plot(late["alpha"][::2], late["drop"][::2], "o", ms=4, color="0.3", label="ODE")
+    corrected = erf_plateau.error_escape(since.values, r0, tau, T, D, M)
+    axis.plot(late["alpha"], corrected, color="C2", lw=1.4, label="Eq. 115, corrected", zorder=1)
+    printed = errata.printed_eq115(since.values, r0, tau, T, D, M)
+    axis.plot(late["alpha"], printed, "--", color="C3", lw=1.4, label="Eq. 115, printed", zorder=1)
+    axis.set(yscale="log", xlabel="time [steps / N]", ylabel="$\\epsilon^* - \\epsilon_g$")
+    axis.set_title(f"uniform teacher, T = {T:g}, D = {D:.2f}", fontsize=9)
+    axis.legend(frameon=False, fontsize=8, loc="upper left")
