@@ -13,6 +13,16 @@ LONG = {
     "bocchi2026escape/jitter",
     "curvature2020linear/fig1",
     "curvature2020linear/fig3",
+    "worschech2024scaling/equations",
+    "worschech2024scaling/fig1",
+    "worschech2024scaling/fig15",
+    "worschech2024scaling/fig17",
+    "worschech2024scaling/fig19",
+    "worschech2024scaling/fig2",
+    "worschech2024scaling/fig20",
+    "worschech2024scaling/fig3",
+    "worschech2024scaling/fig5",
+    "worschech2024scaling/plateau_exact",
 }
 
 

@@ -116,6 +116,9 @@ def test_students_in_the_order_of_their_teachers():
     np.testing.assert_allclose(found.gram, direct.gram, atol=1e-14)
     # |J − B|²/|B|² is 10⁻⁶ on average, with 3 · 90 weights of unequal variance on both sides.
     assert late.distance(found, LAM) == pytest.approx(1e-3, rel=0.5)
+    # 1 − cos is half of the squared angle, at most 10⁻⁶.
+    np.testing.assert_allclose(late.alignments(found, LAM), 1, atol=2e-6)
+    assert np.all(late.alignments(theory.project(noise, B), LAM) < 0.9)
     r, s, q, c = late.mean_deviations(found)
     i, off = np.arange(3), ~np.eye(3, dtype=bool)
     np.testing.assert_allclose(r, (direct.R - direct.T)[:, i, i].mean(1), atol=1e-15)

@@ -45,7 +45,9 @@ def in_teachers_order(state: Overlaps, lam: ArrayLike) -> Overlaps:
     return Overlaps(Q, np.asarray(state.R)[:, student], state.T)
 
 
-def mean_deviations(state: Overlaps) -> tuple[np.ndarray, ...]:
+def mean_deviations(
+    state: Overlaps,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(r, s, q, c) by level, (L,) each: deviations from t^k, averaged over the entries of a kind.
 
     r and q are those of the diagonals of r^k and q^k, s and c those off them (M > 1).
@@ -62,6 +64,13 @@ def distance(state: Overlaps, lam: ArrayLike) -> float:
     lam = np.asarray(lam, dtype=np.float64)
     size = lambda X: lam @ np.trace(X, axis1=1, axis2=2)
     return float(np.sqrt(size(deviation(state)) / size(np.asarray(state.T))))
+
+
+def alignments(state: Overlaps, lam: ArrayLike) -> np.ndarray:
+    """R_nn/√(Q_nn T_nn) of the level sums, (M,): 1 where a student points to its teacher."""
+    sums = (np.einsum("k,kii->i", np.asarray(lam), X) for X in (state.Q, state.R, state.T))
+    Q, R, T = sums
+    return R / np.sqrt(Q * T)
 
 
 def slope_matrix(T: ArrayLike) -> np.ndarray:
