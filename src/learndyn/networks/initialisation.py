@@ -13,6 +13,11 @@ from learndyn.numerics.values import Value
 class AbstractInitialisation(Value):
     """A law for the rows of a weight matrix."""
 
+    @property
+    @abc.abstractmethod
+    def variance(self) -> float:
+        """The mean square of an entry: expected overlaps of a row with itself, per dimension."""
+
     @abc.abstractmethod
     def sample(self, rng: np.random.Generator, units: int, dim: int) -> np.ndarray:
         """Weights (units, dim) from the law, in float64."""
@@ -30,6 +35,10 @@ class Normal(AbstractInitialisation):
     def __init__(self, std: Number):
         self.std = positive("std", std)
 
+    @property
+    def variance(self) -> float:
+        return float(self.std**2)
+
     def sample(self, rng: np.random.Generator, units: int, dim: int) -> np.ndarray:
         return self.std * rng.standard_normal((units, dim))
 
@@ -46,6 +55,10 @@ class Orthonormal(AbstractInitialisation):
     def __init__(self, norm: Number = 1.0):
         self.norm = positive("norm", norm)
 
+    @property
+    def variance(self) -> float:
+        return float(self.norm**2)
+
     def sample(self, rng: np.random.Generator, units: int, dim: int) -> np.ndarray:
         return self.norm * np.sqrt(dim) * orthonormal_rows(rng.standard_normal((units, dim)))
 
@@ -56,6 +69,10 @@ class Typical(AbstractInitialisation):
     The rows are orthogonal in every covariance level, with |P_l w|² = N_l, and orthogonal
     to the other network where that is `Typical` too.
     """
+
+    @property
+    def variance(self) -> float:
+        return 1.0
 
     def sample(self, rng: np.random.Generator, units: int, dim: int) -> np.ndarray:
         raise ValueError("init: got Typical() without a theory; allowed is Normal or Orthonormal")

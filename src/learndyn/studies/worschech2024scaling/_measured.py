@@ -104,7 +104,9 @@ def steps(trials: int, key: int) -> list[Row]:
         Row("18, dR", f"{R}, {size}", how, *(m.R[0, 0, 0] for m in (found, error, right, printed)))
     ]
     noise = [m.Q[0, 0, 0] - flow for m in (found, right, printed)]
-    off = error.Q[0, 0, 0] + 10 * abs(noise[1]) / SPECTRUM.dim  # the mean step's own 1/N
+    ahead = moments.moments_of(ld.theory_of(system).advance(start.state), LAM)
+    finite = SPECTRUM.dim * (ahead.Q - state.Q)[0, 0, 0]  # the exact mean of a step at this N
+    off = error.Q[0, 0, 0] + abs(finite - right.Q[0, 0, 0])
     rows.append(Row("18, dQ", f"η² part of dQ^(0)_11/dα, {size}", how, noise[0], off, *noise[1:]))
     return [*rows, _last_order(trials, key)]
 

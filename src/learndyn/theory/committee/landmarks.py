@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from learndyn.networks import AbstractInitialisation, Normal, Orthonormal
 from learndyn.numerics.precision import in_float64
 from learndyn.rules import SGD
 from learndyn.theory.committee import erf_asymptotics, erf_plateau, linear, quadratic, solutions
@@ -50,7 +49,7 @@ def _erf(parts: Parts) -> dict[str, float]:
 @in_float64
 def _erf_plateau(parts: Parts) -> dict[str, Any]:
     problem, student, teacher, _, _ = parts
-    K, identity = student.units, _row_variance(teacher.init) * np.eye(teacher.units)
+    K, identity = student.units, teacher.init.variance * np.eye(teacher.units)
     T1, T2 = (_mean_power(parts, l) * identity for l in (1, 2))
     ratio = float(teacher.scale / (K * student.scale))
     state = erf_plateau.plateau_state(T1[None], [1.0], K, ratio)
@@ -69,7 +68,7 @@ def _erf_late(parts: Parts) -> dict[str, Any]:
     """Decay rates of the error, λ_l times an eigenvalue of Φ, and where η² makes one grow."""
     problem, student, teacher, rule, spectrum = parts
     M, lam, trace = teacher.units, spectrum.values, _mean_power(parts, 1)
-    T = trace * _row_variance(teacher.init)
+    T = trace * teacher.init.variance
     clock = 2 * problem.loss_scale * student.scale**2
     f = np.linalg.eigvalsh(erf_asymptotics.slope_matrix(T * np.eye(M)))
     found = {"slow_rate": 2 * clock * lam[-1] * f[0], "fast_rate": 2 * clock * lam[0] * f[-1]}
@@ -87,7 +86,7 @@ def _quadratic(parts: Parts) -> dict[str, float]:
     """
     problem, student, teacher, rule, spectrum = parts
     p, p_star, lam = student.units, teacher.units, spectrum.values[0]
-    theta = teacher.scale * _row_variance(teacher.init) * lam * p_star
+    theta = teacher.scale * teacher.init.variance * lam * p_star
     norm, risk = theta / (student.scale * p * lam), problem.loss_scale * theta**2
     clock = problem.loss_scale * theta * student.scale * p * lam
     kick = clock * rule.learning_rate / rule.batch if isinstance(rule, SGD) else 0.0
@@ -108,13 +107,6 @@ def _quadratic(parts: Parts) -> dict[str, float]:
     if p >= p_star:
         found["manifold_dimension"] = solutions.manifold_dimension(p, p_star)
     return {name: float(value) for name, value in found.items()}
-
-
-def _row_variance(init: AbstractInitialisation) -> float:
-    """τ of the typical teacher overlap T = τ I."""
-    if isinstance(init, Normal):
-        return float(init.std**2)
-    return float(init.norm**2) if isinstance(init, Orthonormal) else 1.0
 
 
 def _mean_power(parts: Parts, l: int) -> float:

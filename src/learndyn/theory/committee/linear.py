@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from learndyn.networks import AbstractInitialisation, Normal, Orthonormal
 from learndyn.numerics.checks import increasing_times, one_of
 from learndyn.numerics.precision import in_float64
 from learndyn.numerics.secular import RankOne
@@ -89,8 +88,8 @@ def mean_curve(parts: Parts, times: ArrayLike, order: str = "full") -> dict[str,
 def mean_state(parts: Parts) -> Overlaps:
     """The expected overlaps at the start: Q_l = φ_l σ_J² I, R_l = 0, T_l = φ_l σ_B² I."""
     K, M, phi = parts.student.units, parts.teacher.units, _phi(parts.spectrum)[:, None, None]
-    Q = _row_variance(parts.student.init) * phi * np.eye(K)
-    T = _row_variance(parts.teacher.init) * phi * np.eye(M)
+    Q = parts.student.init.variance * phi * np.eye(K)
+    T = parts.teacher.init.variance * phi * np.eye(M)
     return Overlaps(Q, np.zeros((len(phi), K, M)), T)
 
 
@@ -227,9 +226,3 @@ def _output_weights(parts: Parts) -> np.ndarray:
 
 def _phi(spectrum: Spectrum) -> np.ndarray:
     return spectrum.counts / spectrum.dim
-
-
-def _row_variance(init: AbstractInitialisation) -> float:
-    if isinstance(init, Normal):
-        return float(init.std**2)
-    return float(init.norm**2) if isinstance(init, Orthonormal) else 1.0
