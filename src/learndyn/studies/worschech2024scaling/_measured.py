@@ -6,6 +6,7 @@ measurement itself is uncertain by.
 
 from typing import NamedTuple, cast
 
+import equinox as eqx
 import numpy as np
 from scipy import special
 
@@ -104,11 +105,16 @@ def steps(trials: int, key: int) -> list[Row]:
         Row("18, dR", f"{R}, {size}", how, *(m.R[0, 0, 0] for m in (found, error, right, printed)))
     ]
     noise = [m.Q[0, 0, 0] - flow for m in (found, right, printed)]
-    ahead = moments.moments_of(ld.theory_of(system).advance(start.state), LAM)
+    ahead = moments.moments_of(_advance(ld.theory_of(system), start.state), LAM)
     finite = SPECTRUM.dim * (ahead.Q - state.Q)[0, 0, 0]  # the exact mean of a step at this N
     off = error.Q[0, 0, 0] + abs(finite - right.Q[0, 0, 0])
     rows.append(Row("18, dQ", f"η² part of dQ^(0)_11/dα, {size}", how, noise[0], off, *noise[1:]))
     return [*rows, _last_order(trials, key)]
+
+
+@in_float64
+def _advance(theory, state: ld.Overlaps) -> ld.Overlaps:
+    return eqx.filter_jit(lambda theory, state: theory.advance(state))(theory, state)
 
 
 def _last_order(trials: int, key: int) -> Row:
