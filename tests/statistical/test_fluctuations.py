@@ -42,7 +42,10 @@ CASES = [("linear", 0.5, 1, 1), ("quadratic", 0.15, 2, 2), ("erf", 2.0, 2, 3)]
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("activation", "eta", "levels", "batch"), CASES)
+@pytest.mark.parametrize(
+    ("activation", "eta", "levels", "batch"),
+    [CASES[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[1:])],
+)
 def test_standard_deviation_of_the_reduced_chain(activation, eta, levels, batch):
     # 4000 runs give a variance to 2.2 %; 18 entries, partly the same, at 4 errors.
     pair = both_roads(system(activation, eta, 300, levels, batch), 4000, "reduced")
@@ -50,6 +53,7 @@ def test_standard_deviation_of_the_reduced_chain(activation, eta, levels, batch)
     assert largest_z(*pair, factor=1.12) > 4  # a wrong variance would be seen
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize(("activation", "eta"), [("linear", 0.5), ("quadratic", 0.1), ("erf", 1.5)])
 def test_standard_deviation_of_networks(activation, eta):

@@ -92,7 +92,7 @@ def _apart(u, v):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", [name for name in SYSTEMS if name != "linear"])
+@pytest.mark.parametrize("name", ["erf", "levels, batch", "scarce levels"])
 def test_the_two_engines_have_one_law(name, seed=1):
     found = distances(direct(name, seed), chain_runs(name, seed + 100))
     assert max(found.values()) < BOUND, found
@@ -100,7 +100,7 @@ def test_the_two_engines_have_one_law(name, seed=1):
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("seed", range(2, 6))
+@pytest.mark.parametrize("seed", range(1, 6))
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_the_two_engines_have_one_law_at_other_seeds(name, seed):
     test_the_two_engines_have_one_law(name, seed)

@@ -22,6 +22,7 @@ LONG = {
     "worschech2024scaling/fig20",
     "worschech2024scaling/fig3",
     "worschech2024scaling/fig5",
+    "worschech2024scaling/fig6",
     "worschech2024scaling/plateau_exact",
 }
 
