@@ -43,8 +43,9 @@ def solving() -> None:
 def direct_engine(steps: int = 2000) -> None:
     system = quadratic_system(P, P_STAR, ETA, N)
     start = ld.start(system, key=1)
-    ld.simulate(system, [1 / N], start=start, runs=RUNS)  # compiles
-    ours = seconds(lambda: ld.simulate(system, [steps / N], start=start, runs=RUNS))
+    direct = {"start": start, "runs": RUNS, "method": "direct"}
+    ld.simulate(system, [1 / N], **direct)  # compiles
+    ours = seconds(lambda: ld.simulate(system, [steps / N], **direct))
     theirs = seconds(lambda: numpy_loop(start, steps))
     per_ours, per_theirs = ours / (RUNS * steps), theirs / steps
     print(f"direct engine, N = {N}, {RUNS} runs: {per_ours * 1e6:.1f} µs a run·step")

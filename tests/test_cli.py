@@ -1,6 +1,9 @@
 """The command line as a person uses it."""
 
 import json
+import os
+import re
+import select
 import signal
 import subprocess
 import sys
@@ -9,6 +12,7 @@ import time
 import pytest
 
 import learndyn as ld
+from learndyn.cli import FILES
 from learndyn.studies import registry
 
 TINY = [
@@ -25,9 +29,46 @@ TINY = [
 ]
 
 
-def learndyn(*arguments, cwd=None):
-    command = [sys.executable, "-c", "from learndyn.cli import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd)
+MINUTES = ["--set", "alpha=1e6", "--set", "points=1001"]
+
+
+def command(*arguments, first=""):
+    """The command line, after what the child does first (a fork with threads may not do it)."""
+    return [sys.executable, "-c", f"{first}\nfrom learndyn.cli import main; main()", *arguments]
+
+
+def learndyn(*arguments, first="", cwd=None):
+    given = command(*arguments, first=first)
+    return subprocess.run(given, capture_output=True, text=True, cwd=cwd)
+
+
+# Imports once and forks for every case: an import takes longer than what is tested here.
+MANY = """
+import json, os, subprocess, sys, warnings
+warnings.simplefilter("ignore")
+from learndyn.cli import main
+found = []
+for arguments in json.loads(sys.argv[1]):
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1), os.dup2(write, 2)
+        sys.argv = ["learndyn", *arguments]
+        main()
+    os.close(write)
+    with os.fdopen(read) as text:
+        said = text.read()
+    found.append([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said])
+print(json.dumps(found))
+"""
+
+
+def learndyn_each(cases, cwd):
+    """Exit code and what was said of an error, for many command lines."""
+    given = [sys.executable, "-c", MANY, json.dumps(cases)]
+    done = subprocess.run(given, capture_output=True, text=True, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def test_list_is_one_line_a_study():
@@ -61,37 +102,63 @@ def test_run_writes_four_files(tmp_path):
     assert "statement" in said.stdout and str(claims[0]["source"]) in said.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["run", "bocchi2026escape/fig99"], "study: got 'bocchi2026escape/fig99'; allowed"),
-        (["run", "bocchi2026escape/fig1", "--preset", "huge"], "--preset: got 'huge'; allowed"),
-        (["run", "bocchi2026escape/fig1", "--set", "q=1"], "--set q: no such parameter"),
-        (["run", "bocchi2026escape/fig1", "--set", "N=many"], "--set N: got 'many'; allowed"),
-        (["run", "bocchi2026escape/fig1", "--set", "N"], "--set: got 'N'; allowed is name=value"),
-        (["run", "bocchi2026escape/fig1", "--runs", "many"], "--runs: got 'many'; allowed"),
-        (["run"], "Missing argument"),
-        (["draw"], "No such command 'draw'"),
-        (["run", "bocchi2026escape/fig1", "--set", "N=-5"], "dim: got -5; allowed is a positive"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(arguments, said, tmp_path):
-    found = learndyn(*arguments, cwd=tmp_path)
-    assert found.returncode == 2
-    assert said in found.stderr and len(found.stderr.strip().splitlines()) == 1
+BAD = [
+    (["run", "bocchi2026escape/fig99"], "study: got 'bocchi2026escape/fig99'; allowed"),
+    (["run", "bocchi2026escape/fig1", "--preset", "huge"], "--preset: got 'huge'; allowed"),
+    (["run", "bocchi2026escape/fig1", "--set", "q=1"], "--set q: no such parameter"),
+    (["run", "bocchi2026escape/fig1", "--set", "N=many"], "--set N: got 'many'; allowed"),
+    (["run", "bocchi2026escape/fig1", "--set", "N"], "--set: got 'N'; allowed is name=value"),
+    (["run", "bocchi2026escape/fig1", "--runs", "many"], "--runs: got 'many'; allowed"),
+    (["run", "bocchi2026escape/fig1", "--runs", "0"], "--runs: got 0; allowed is a positive"),
+    (["run", "bocchi2026escape/fig1", "--key", "-1"], "--key: got -1; allowed is an integer"),
+    (["run", "bocchi2026escape/fig1", "--key", str(2**63)], "--key: got 9223372036854775808"),
+    (["run", "bocchi2026escape/fig1", "--key", "1.5"], "--key: got '1.5'; allowed is an int"),
+    (["run"], "Missing argument"),
+    (["draw"], "No such command 'draw'"),
+    (["run", "bocchi2026escape/fig1", "--set", "N=-5"], "dim: got -5; allowed is a positive"),
+]
+
+
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path):
+    found = learndyn_each([arguments for arguments, _ in BAD], tmp_path)
+    for (arguments, said), (code, printed) in zip(BAD, found, strict=True):
+        assert code == 2, arguments
+        assert said in printed and len(printed.strip().splitlines()) == 1, printed
+    assert len(found) == len(BAD) and list(tmp_path.rglob("*.nc")) == []
 
 
 def test_interruption_leaves_nothing_half_written(tmp_path):
-    command = [sys.executable, "-u", "-c", "from learndyn.cli import main; main()"]
-    command += ["run", "bocchi2026escape/fig1", "--out", str(tmp_path), "--preset", "paper"]
-    work = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert "preset paper" in work.stdout.readline()  # hours of work begin here
-    time.sleep(8)
-    work.send_signal(signal.SIGINT)
-    _, said = work.communicate()
+    ours, theirs = os.openpty()  # a terminal, which is shown the bar
+    # A parent in the background ignores interruptions, and so would its child.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    arguments = ["run", "bocchi2026escape/fig1", *TINY, *MINUTES, "--out", str(tmp_path)]
+    work = subprocess.Popen(
+        command(*arguments, first=heed),
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "120"},
+    )
+    os.close(theirs)
+    try:
+        wait_for_progress(ours)
+        work.send_signal(signal.SIGINT)
+        _, said = work.communicate(timeout=60)
+    finally:
+        work.kill()
+        os.close(ours)
     assert work.returncode == 130
     assert "interrupted" in said and "Traceback" not in said
     assert list(tmp_path.iterdir()) == []
+
+
+def wait_for_progress(terminal, limit=300):
+    """Reads until the bar has moved: compiled work is under way."""
+    shown, end = "", time.monotonic() + limit
+    while not re.search(r"[1-9]\d*%", shown):
+        assert time.monotonic() < end, shown
+        if select.select([terminal], [], [], 1)[0]:
+            shown += os.read(terminal, 65536).decode(errors="replace")
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path):
@@ -99,3 +166,30 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path):
     found = learndyn("run", "bocchi2026escape/fig1", "--out", str(tmp_path / "file" / "in"))
     assert found.returncode == 2 and "--out: got" in found.stderr
     assert len(found.stderr.strip().splitlines()) == 1
+
+
+def test_a_reader_that_has_seen_enough_ends_the_list():
+    line = f"{sys.executable} -c 'from learndyn.cli import main; main()' list | head -n 1"
+    found = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
+    assert len(found.stdout.splitlines()) == 1 and not found.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_output_that_cannot_be_written_is_one_line():
+    with open("/dev/full", "w") as full:
+        found = subprocess.run(command("list"), stdout=full, stderr=subprocess.PIPE, text=True)
+    assert found.returncode == 2
+    assert found.stderr == "learndyn: output: No space left on device\n"
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(1000, []), (100_000, ["claims.json", "data.nc"])])
+def test_a_full_disk_is_one_line_and_leaves_whole_files_only(tmp_path, limit, kept):
+    """A largest file size stands for the disk: beyond it a write fails."""
+    first = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"
+    found = learndyn("run", "bocchi2026escape/fig1", *TINY, "--out", str(tmp_path), first=first)
+    assert found.returncode == 2
+    assert re.fullmatch(
+        r"learndyn: path: got '.*' \(File too large\); allowed is .*\n", found.stderr
+    )
+    assert sorted(p.name for p in tmp_path.iterdir()) == kept
+    assert all(f"{tmp_path}/.{name}" not in found.stderr for name in FILES)

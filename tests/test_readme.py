@@ -8,10 +8,13 @@ README = pathlib.Path(__file__).parents[1] / "README.md"
 
 def test_the_ten_lines_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    exec(compile(code, "README.md", "exec"), {})
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    names: dict = {}
+    exec(compile(blocks[0], "README.md", "exec"), names)
     assert capsys.readouterr().out.strip().startswith("agrees")
     assert (tmp_path / "learning.png").stat().st_size > 10_000
+    exec(compile(blocks[1], "README.md", "exec"), names)
+    assert names["record"]["test_accuracy"].values[0, -1] > 0.85 and len(blocks) == 2
 
 
 def test_every_file_it_names_is_there():

@@ -36,6 +36,19 @@ def test_given_state_is_realised_exactly_even_if_singular():
     np.testing.assert_allclose(again.R[0], R, atol=1e-13)
 
 
+def test_rows_of_very_different_lengths_are_all_realised():
+    it = system(ld.PowerLaw(40, 4, 1.0))
+    W, B = np.split(np.random.default_rng(0).standard_normal((5, 40)), [3])
+    W *= np.array([1e-9, 1e-5, 1.0])[:, None]
+    theory = ld.theory_of(it)
+    state = theory.project(W, B)
+    begin = ld.start(it, state=state)
+    again = theory.project(begin.weights, begin.teacher)
+    lengths = np.sqrt(np.einsum("lii->li", state.gram))
+    scale = lengths[:, :, None] * lengths[:, None]
+    assert np.all(np.abs(again.gram - state.gram) <= 1e-13 * scale)
+
+
 def test_orthonormal_rows_are_orthonormal():
     it = system(ld.PowerLaw(60, 4, 1.0), ld.Orthonormal(2.0), ld.Orthonormal(0.5))
     state = ld.start(it, key=0).state
@@ -104,3 +117,53 @@ def test_rank_above_the_dimension_is_refused():
     state = ld.Overlaps(np.eye(3), np.zeros((3, 2)), np.eye(2))
     with pytest.raises(ValueError, match="rank 5; allowed is at most its dimension 4"):
         _ = ld.start(it, state=state).weights
+
+
+def test_given_weights_are_taken_as_they_are():
+    teacher = ld.Committee(2, "erf")
+    it = ld.System(
+        ld.TeacherStudent(ld.Isotropic(30), teacher), ld.Committee(3, "erf"), ld.SGD(0.1)
+    )
+    drawn = ld.start(it, key=1)
+    given = ld.start(it, weights=drawn.weights, teacher=drawn.teacher)
+    for name in ("Q", "R", "T"):
+        a, b = getattr(given.state, name), getattr(drawn.state, name)
+        np.testing.assert_allclose(a, b, atol=1e-13)
+    np.testing.assert_array_equal(given.weights, drawn.weights)
+    a, b = (ld.simulate(it, [0, 1], start=s, method="direct") for s in (given, drawn))
+    np.testing.assert_array_equal(a.error, b.error)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"weights": np.ones((3, 30))},
+            "teacher: got None; allowed here are the teacher's weights",
+        ),
+        (
+            {"teacher": np.ones((2, 30))},
+            "weights: got None; allowed here are the student's weights",
+        ),
+        (
+            {"weights": np.ones((3, 29)), "teacher": np.ones((2, 30))},
+            "weights: got shapes [(3, 29)]; allowed is [(3, 30)]",
+        ),
+        ({"weights": np.ones((3, 30)), "state": 1}, "state: got one beside weights"),
+    ],
+)
+def test_given_weights_that_do_not_fit_are_one_line(options, said):
+    teacher = ld.Committee(2, "erf")
+    it = ld.System(
+        ld.TeacherStudent(ld.Isotropic(30), teacher), ld.Committee(3, "erf"), ld.SGD(0.1)
+    )
+    with pytest.raises(ValueError, match=r"\A[^\n]*\Z") as caught:
+        ld.start(it, **options)
+    assert said in str(caught.value)
+
+
+def test_a_fixed_teacher_need_not_be_given():
+    data = ld.TeacherStudent(ld.Isotropic(3), ld.LinearTeacher(2, np.ones((2, 3))))
+    it = ld.System(data, ld.DeepLinear([3, 2]), ld.GradientDescent(0.1))
+    begin = ld.start(it, weights=(np.zeros((2, 3)),))
+    np.testing.assert_array_equal(begin.teacher, np.ones((2, 3)))

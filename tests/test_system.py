@@ -16,7 +16,7 @@ def system(**changes):
 
 
 def test_prints_as_the_call_that_makes_it():
-    assert repr(ld.SGD(0.1, batch=4)) == "SGD(learning_rate=0.1, batch=4)"
+    assert repr(ld.SGD(0.1, batch=4)) == "SGD(learning_rate=0.1, batch=4, sampling='replacement')"
     assert "Spectrum(values=[1.0], counts=[50])" in repr(system())
 
 

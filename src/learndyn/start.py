@@ -1,8 +1,13 @@
 """`start`: what both roads begin from."""
 
 from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
 
 from learndyn.networks.base import Weights
+from learndyn.numerics.checks import instance, seed
 from learndyn.system import System
 from learndyn.theory import find_theory
 from learndyn.theory.base import Realise, State, sample
@@ -36,23 +41,45 @@ class Start:
         """The teacher's weights, float64."""
         return self._realised[1]
 
+    def check(self, system: System, *, weights: bool) -> None:
+        """Raises a ValueError where the start is not one of the system.
+
+        Args:
+            system: the system.
+            weights: whether weights are asked for as well, which costs their realising.
+        """
+        theory = find_theory(system)
+        if theory is not None and self.state is not None:
+            theory.check(self.state)
+        if weights:
+            system.network.check_weights(self.weights, system.problem.input_shape)
+
     def __repr__(self) -> str:
         return f"Start(state={self.state!r})"
 
 
-def start(system: System, *, key: int = 0, state: State = None) -> Start:
+def start(
+    system: System,
+    *,
+    key: int = 0,
+    state: State = None,
+    weights: Weights = None,
+    teacher: Weights = None,
+) -> Start:
     """Where learning begins: drawn from the system's initialisations, or given.
 
     Args:
         system: the system.
         key: seed of the draw, and of the directions that a state leaves free.
         state: a state of the theory that covers the system, taken as it is.
+        weights: the student's weights, taken as they are.
+        teacher: the teacher's weights beside them; None where the problem fixes them.
 
     Returns:
         The start, for `solve` and `simulate`.
 
     Raises:
-        ValueError: where the given state is not one the system can have.
+        ValueError: where what is given is not something the system can have.
 
     Example:
         >>> import learndyn as ld
@@ -63,7 +90,12 @@ def start(system: System, *, key: int = 0, state: State = None) -> Start:
         >>> begin.state.R.shape, begin.weights.shape
         ((1, 3, 2), (3, 50))
     """
-    theory = find_theory(system)
+    instance("system", system, System, "a System")
+    key, theory = seed("key", key), find_theory(system)
+    if weights is not None or teacher is not None:
+        if state is not None:
+            raise ValueError("state: got one beside weights; allowed is one of the two")
+        return _from_weights(system, theory, weights, teacher)
     if theory is None:
         if state is not None:
             raise ValueError("state: got one, but no theory covers the system; allowed is None")
@@ -72,3 +104,24 @@ def start(system: System, *, key: int = 0, state: State = None) -> Start:
         return Start(*theory.draw(key))
     given = theory.check(state)
     return Start(given, lambda: theory.realise(given, key))
+
+
+def _from_weights(system: System, theory: Any, weights: Weights, teacher: Weights) -> Start:
+    weights, teacher = given_weights(system, weights, teacher)
+    state = None if theory is None else theory.check(theory.project(weights, teacher))
+    return Start(state, lambda: (weights, teacher))
+
+
+def given_weights(system: System, weights: Weights, teacher: Weights) -> tuple[Weights, Weights]:
+    """Weights and teacher as NumPy, or a ValueError where one is missing or does not fit."""
+    teacher = system.problem.fixed_teacher if teacher is None else teacher
+    for name, value in (("weights", weights), ("teacher", teacher)):
+        if value is None:
+            raise ValueError(f"{name}: got None; allowed here are the {_whose(name)} weights")
+    weights, teacher = (jax.tree.map(np.asarray, tree) for tree in (weights, teacher))
+    system.network.check_weights(weights, system.problem.input_shape)
+    return weights, teacher
+
+
+def _whose(name: str) -> str:
+    return "teacher's" if name == "teacher" else "student's"

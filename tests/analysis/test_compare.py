@@ -1,15 +1,18 @@
 """Verdicts on synthetic records whose answer is known."""
 
+import json
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import learndyn as ld
 from learndyn.analysis import mean_and_error
-from learndyn.records import Outcome, make_record
+from learndyn.records import Outcome, join, make_record
 
 TIMES = np.linspace(0, 1, 6)
 CURVE = np.exp(-TIMES)
+SYSTEM = {"kind": "System", "rule": {"kind": "SGD", "learning_rate": 0.1}, "sizes": [3, 4]}
 
 
 def record(values, outcomes=None, runs=True, dtype="float64", times=TIMES):
@@ -22,7 +25,7 @@ def record(values, outcomes=None, runs=True, dtype="float64", times=TIMES):
         time_unit="steps / N",
         outcomes=outcomes,
         runs=runs,
-        attributes={"size": 100, "dtype": dtype},
+        attributes={"size": 100, "dtype": dtype, "system": json.dumps(SYSTEM)},
     )
 
 
@@ -121,6 +124,90 @@ def test_times_are_matched():
         ld.compare(THEORY, record(np.stack([CURVE] * 2), times=TIMES + 0.05))
     with pytest.raises(ValueError, match="no variable"):
         ld.compare(THEORY, later.rename(error="loss"))
+
+
+def test_close_times_are_not_one():
+    early = TIMES * 1e-9
+    found = ld.compare(record(CURVE, runs=False, times=early), record([CURVE] * 2, times=early))
+    assert found.sizes["time"] == len(TIMES)
+    np.testing.assert_array_equal(found.error_deviation, 0)
+
+
+def changed(record, **fields):
+    return record.assign_attrs(system=json.dumps({**SYSTEM, **fields}))
+
+
+def test_two_systems_are_told_apart():
+    other = changed(noisy(20, 0.1), rule={"kind": "SGD", "learning_rate": 0.2})
+    said = r"simulation: its system differs in rule\.learning_rate \(0\.1 against 0\.2\); allowed"
+    with pytest.raises(ValueError, match=said):
+        ld.compare(THEORY, other)
+    assert ld.compare(THEORY, other, same_system=False).verdict == "agrees"
+
+
+def test_differences_of_systems_are_named_three_at_most():
+    hashed = {"shape": [9, 9], "sha256": "0123456789abcdef"}
+    given = changed(noisy(2, 0.1), sizes=[5, 4], x=hashed, rule={"kind": "Adam"}, y=1, z=2)
+    said = r"rule \(SGD against Adam\), sizes\[0\] \(3 against 5\), x \(absent against an array"
+    with pytest.raises(ValueError, match=said + r" of shape \(9, 9\) #01234567\) and 2 more;"):
+        ld.compare(THEORY, given)
+    said = r"sizes \(2 entries against 3 entries\); allowed are records of one system, or same_"
+    with pytest.raises(ValueError, match=said):
+        ld.compare(THEORY, changed(noisy(2, 0.1), sizes=[3, 4, 5]))
+    nan = changed(noisy(2, 0.1), x=float("nan"))
+    assert ld.compare(changed(THEORY, x=float("nan")), nan).runs == 2  # NaN is no difference
+
+
+def test_other_sizes_and_units_and_what_is_no_record():
+    runs = noisy(3, 0.1)
+    steps = runs.assign_coords(time=runs.time.assign_attrs(unit="steps"))
+    for same in (True, False):
+        with pytest.raises(ValueError, match=r"its time is in 'steps', that of theory in 'steps /"):
+            ld.compare(THEORY, steps, same_system=same)
+    foreign = runs.drop_attrs()
+    with pytest.raises(ValueError, match="simulation: got no attribute 'size'; allowed are"):
+        ld.compare(THEORY, foreign)
+    with pytest.raises(ValueError, match=r"simulation: got no attribute 'system'; .*same_system="):
+        ld.compare(THEORY, foreign.assign_attrs(size=100))
+    assert ld.compare(THEORY, foreign.assign_attrs(size=100), same_system=False).runs == 3
+    with pytest.raises(ValueError, match="theory: got no coordinate 'time'; allowed"):
+        ld.compare(THEORY.drop_vars(["time", "step"]), runs)
+    with pytest.raises(ValueError, match="theory: got no variable 'outcome' and no attribute"):
+        ld.compare(join(theory=THEORY).drop_vars("step"), runs)
+    wide = runs.assign(error=runs.error.expand_dims(student=2))
+    with pytest.raises(ValueError, match="simulation: got error of sizes"):
+        ld.compare(THEORY, wide)
+
+
+def test_runs_are_compared_with_a_theory_only():
+    with pytest.raises(ValueError, match="theory: got a record of runs; allowed is a record of"):
+        ld.compare(noisy(3, 0.1), noisy(3, 0.1))
+    with pytest.raises(ValueError, match="simulation: got no dimension 'run'; allowed is"):
+        ld.compare(THEORY, THEORY)
+
+
+def test_no_number_decides_nothing():
+    empty = THEORY.assign(error=THEORY.error * np.nan)
+    for theory, runs in [(empty, noisy(3, 0.1)), (THEORY, record(np.full((3, 6), np.nan)))]:
+        for given in (runs, runs.assign_attrs(generator="none")):
+            found = ld.compare(theory, given)
+            assert found.verdict == "undecided" and found.reason.startswith("no entry is a number")
+            assert np.isnan(found.largest_z)
+
+
+def test_a_variable_without_numbers_is_left_out_and_named():
+    theory, runs = (r.assign(Q=r.error * np.nan) for r in (THEORY, noisy(20, 0.1)))
+    found = ld.compare(theory, runs.assign(Q=runs.error))
+    assert found.verdict == "agrees" and found.reason.endswith("; no number in both: Q")
+    assert ld.compare(theory, noisy(400, 0.1, shift=0.3).assign(Q=runs.Q)).verdict == "deviates"
+
+
+def test_a_common_start_decides_nothing():
+    theory, runs = THEORY.isel(time=[0]), record(np.stack([CURVE] * 3))
+    found = ld.compare(theory, runs)
+    assert found.verdict == "undecided" and "time 0 is the only common time" in found.reason
+    moved = runs.assign(error=runs.error + 0.1)  # another start is a deviation still
+    assert ld.compare(theory, moved).verdict == "deviates"
 
 
 def test_mean_and_error():

@@ -21,14 +21,14 @@ every = pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
 
 
 def drawn(network, seed=0):
-    return network.sample(np.random.default_rng(seed), 3, TARGET)
+    return network.sample(np.random.default_rng(seed), (3,), TARGET)
 
 
 @every
 def test_outputs_have_the_shape_they_say(network):
     with jax.enable_x64(True):
         weights, x = jax.tree.map(jnp.asarray, drawn(network)), jnp.ones((5, 3))
-        axis = () if network.outputs is None else (network.outputs,)
+        axis = network.output_shape((3,))
         assert network(weights, x).shape == (5, *axis)
         assert network(weights, x[0]).shape == axis
         np.testing.assert_allclose(network(weights, x)[2], network(weights, x[2]), rtol=1e-13)
@@ -52,18 +52,26 @@ def test_draws_are_float64_and_follow_the_seed(network):
 
 @every
 def test_inputs_that_do_not_fit_are_refused(network):
-    network.check_input(3)
+    network.check_input((3,))
     if isinstance(network, ld.Committee):
-        network.check_input(7)  # any dimension fits a committee
+        network.check_input((7,))  # any dimension fits a committee
         return
     with pytest.raises(ValueError, match=r"\A[^\n]*allowed[^\n]*\Z"):
-        network.check_input(7)
+        network.check_input((7,))
 
 
 @every
-def test_prints_and_counts_time(network):
+def test_prints(network):
     assert repr(network).startswith(type(network).__name__ + "(")
-    assert network.time_unit and network.steps_per_time(3) in (1, 3)
+
+
+@every
+def test_weights_of_other_shapes_are_refused(network):
+    weights = drawn(network)
+    network.check_weights(weights, (3,))
+    wrong = jax.tree.map(lambda w: np.concatenate([w, w]), weights)
+    with pytest.raises(ValueError, match=r"\Aweights: got shapes [^\n]*allowed is [^\n]*\Z"):
+        network.check_weights(wrong, (3,))
 
 
 def test_small_random_layers_have_the_largest_singular_value():
@@ -72,7 +80,7 @@ def test_small_random_layers_have_the_largest_singular_value():
 
 
 def test_xavier_layers_have_the_variance():
-    layers = ld.DeepLinear([200, 300, 100]).sample(np.random.default_rng(0), 200)
+    layers = ld.DeepLinear([200, 300, 100]).sample(np.random.default_rng(0), (200,))
     for w in layers:
         # The variance of n normal entries is known to √(2/n), relative.
         assert np.var(w) == pytest.approx(2 / sum(w.shape), rel=4.5 * np.sqrt(2 / w.size))
@@ -80,11 +88,11 @@ def test_xavier_layers_have_the_variance():
 
 def test_aligned_layers_multiply_to_the_targets_singular_vectors():
     w = ld.DeepLinear([3, 4, 2], init=ld.Aligned([[0.5, 0.6], [0.7, 0.8]])).sample(
-        np.random.default_rng(0), 3, TARGET
+        np.random.default_rng(0), (3,), TARGET
     )
     left, _, right = np.linalg.svd(TARGET, full_matrices=False)
     np.testing.assert_allclose(left.T @ w[1] @ w[0] @ right.T, np.diag([0.3, 0.56]), atol=1e-14)
     with pytest.raises(ValueError, match="strengths: got shape"):
         ld.DeepLinear([3, 2], init=ld.Aligned(np.ones((5, 5)))).sample(
-            np.random.default_rng(0), 3, TARGET
+            np.random.default_rng(0), (3,), TARGET
         )

@@ -126,7 +126,7 @@ def test_kernel_of_outputs_is_the_kernel_of_maps():
         begin = ld.start(it, key=2)
         after = ld.update(it, begin.weights, teacher=())
         with jax.enable_x64(True):
-            general = rule._of_outputs(it.problem, it.network)(
+            general = rule._of_outputs(it.problem, it.network, it.problem.examples())(
                 tuple(jnp.asarray(w) for w in begin.weights)
             )
         for a, w, v in zip(after, begin.weights, general, strict=True):

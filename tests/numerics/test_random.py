@@ -49,7 +49,7 @@ def test_normal_numbers_are_normal(dtype):
         assert abs(np.mean(x.astype(float) ** power) - moment) < 4 * np.sqrt(variance / n)
 
 
-def test_runs_steps_and_lanes_differ():
+def test_runs_steps_and_streams_differ():
     with jax.enable_x64(True):
         first = Source(run_words(0, 0), jnp.asarray(5)).normal((8,), "float32")
         others = [
@@ -57,7 +57,7 @@ def test_runs_steps_and_lanes_differ():
             Source(run_words(1, 0), jnp.asarray(5)).normal((8,), "float32"),
             Source(run_words(0, 0), jnp.asarray(6)).normal((8,), "float32"),
             Source(run_words(0, 0), jnp.asarray(5 + 2**32)).normal((8,), "float32"),
-            Source(run_words(0, 0), jnp.asarray(5)).normal((8,), "float32", lane=1),
+            Source(run_words(0, 0), jnp.asarray(5)).normal((8,), "float32", stream=1),
         ]
     for other in others:
         assert not np.any(np.asarray(first) == np.asarray(other))
@@ -67,6 +67,31 @@ def test_words_of_many_runs_are_those_of_each():
     with jax.enable_x64(True):
         words = np.asarray(words_of_runs(5, 3))
     np.testing.assert_array_equal(words.T, [run_words(5, run) for run in range(3)])
+
+
+# Of run 1: all simulations of a key rest on them, so they must not change.
+KNOWN_WORDS = {
+    0: (928981903, 3453687069),
+    5: (202567368, 3886822060),
+    2**31: (4249812751, 4277599006),
+    2**32 - 1: (3461607691, 1112781462),
+    2**32: (3906887105, 1176396260),
+    2**53 + 1: (4053505570, 3741405423),
+    2**63 - 1: (289002645, 1167227915),
+}
+
+
+@pytest.mark.parametrize("key", KNOWN_WORDS)
+@pytest.mark.parametrize("wide", [False, True])
+def test_words_are_known_whatever_the_callers_precision(key, wide):
+    with jax.enable_x64(wide):
+        assert tuple(np.asarray(run_words(key, 1)).tolist()) == KNOWN_WORDS[key]
+        assert tuple(np.asarray(words_of_runs(key, 2))[:, 1].tolist()) == KNOWN_WORDS[key]
+
+
+def test_words_do_not_depend_on_the_callers_kind_of_keys():
+    with jax.default_prng_impl("rbg"):
+        assert tuple(np.asarray(run_words(0, 1)).tolist()) == KNOWN_WORDS[0]
 
 
 def test_a_normal_number_depends_on_its_index_alone():

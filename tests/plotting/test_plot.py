@@ -60,3 +60,35 @@ def test_log_axes_where_asked(pair):
 def test_unknown_variables_are_refused(pair):
     with pytest.raises(ValueError, match="variables: got 'loss'; allowed are"):
         ld.plot(pair[0], variables=["loss"])
+    with pytest.raises(ValueError, match="variables: got 'outcome'; allowed are"):
+        ld.plot(pair[0], variables=["outcome"])
+
+
+def test_unknown_axes_are_refused(pair):
+    with pytest.raises(ValueError, match="log: got 'z'; allowed is one of '', 'x', 'y', 'xy', 'a"):
+        ld.plot(pair[0], log="z")
+
+
+def test_two_systems_are_drawn_together_only_where_asked(pair):
+    theory, runs = pair
+    other = runs.assign_attrs(system=runs.attrs["system"].replace("0.05", "0.06"))
+    with pytest.raises(ValueError, match=r"learning_rate \(0\.05 against 0\.06\); allowed"):
+        ld.plot(theory, other)
+    assert len(ld.plot(theory, other, same_system=False).axes) == 3
+    with pytest.raises(ValueError, match="simulation: got no attribute 'system'"):
+        ld.plot(theory, runs.drop_attrs())
+
+
+def test_one_axis_has_one_unit_of_time(pair):
+    theory, runs = pair
+    steps = runs.assign_coords(time=runs.time.assign_attrs(unit="steps"))
+    with pytest.raises(ValueError, match="its time is in 'steps', that of record in 'steps / N'"):
+        ld.plot(theory, steps, same_system=False)
+
+
+def test_what_is_no_record_is_refused(pair):
+    for given in (pair[0].isel(time=0), pair[0][["outcome"]]):
+        with pytest.raises(ValueError, match="record: got no variable of time; allowed"):
+            ld.plot(given)
+    with pytest.raises(ValueError, match="simulation: got no coordinate 'time'; allowed"):
+        ld.plot(pair[0], pair[1].drop_vars(["time", "step"]))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.records import join, part, whole_file
+from learndyn.records import join, part, schema, whole_file
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +49,11 @@ def test_attributes_say_what_ran(pair):
         assert record.attrs["wall_seconds"] > 0
         assert record.attrs["version_learndyn"] == "0.1.0"
         assert all(isinstance(v, int | float | str | np.number) for v in record.attrs.values())
+
+
+def test_a_version_that_is_not_known_loses_nothing(monkeypatch):
+    def missing(name):
+        raise schema.importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(schema.importlib.metadata, "version", missing)
+    assert schema.provenance()["version_learndyn"] == "unknown (not installed)"

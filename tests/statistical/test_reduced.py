@@ -47,15 +47,15 @@ def times(it):
 def direct(name, key):
     """Many runs of the rule's own step in one kernel; what the theory observes of them."""
     it = SYSTEMS[name]
-    begin, theory, ends = start(it), ld.theory_of(it), it.steps(times(it))
+    begin, theory, ends = start(it), ld.theory_of(it), np.rint(times(it) * it.dim).astype(int)
     teacher = jnp.asarray(begin.teacher)
 
     @eqx.filter_jit
     def all_runs(words):
-        step = it.rule.stepper(it.problem, it.network, teacher, jnp.float64)
+        step = it.rule.bind(it.problem, it.network, teacher, jnp.float64).step
 
         def one(words):
-            body = lambda i, w: step(w, Source(words, i))
+            body = lambda i, w: step(w, (), Source(words, i))[0]
             middle = jax.lax.fori_loop(0, ends[0], body, jnp.asarray(begin.weights))
             last = jax.lax.fori_loop(ends[0], ends[1], body, middle)
             seen = [theory.observe(theory.project(w, teacher)) for w in (middle, last)]

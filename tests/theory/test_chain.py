@@ -93,7 +93,7 @@ class Explicit:
         """The state after one step of SGD."""
         x = self.full_inputs()
         y = self.targets(x)
-        loss = lambda w: self.it.problem.loss(self.it.network, w, x, y)
+        loss = lambda w: self.it.problem.mean_loss(self.it.network, w, x, y)
         W = jnp.asarray(self.W)
         W = moved(W, jax.jit(jax.grad(loss))(W), -self.it.rule.learning_rate)
         return ld.theory_of(self.it).project(np.asarray(W), self.B)
@@ -184,6 +184,25 @@ def test_begin_keeps_the_state():
         again = to_numpy(chain.state(*chain.begin(state)))
     for name in ("Q", "R", "T"):
         np.testing.assert_allclose(getattr(again, name), getattr(state, name), atol=1e-13)
+
+
+@pytest.mark.parametrize("spectrum", ["levels", "scarce"])
+def test_begin_keeps_rows_of_every_length_and_dependent_ones(spectrum):
+    it = system("erf", SPECTRA[spectrum])
+    W, B = np.split(np.random.default_rng(0).standard_normal((5, it.dim)), [3])
+    W *= np.array([1e-9, 1e-4, 1.0])[:, None]
+    W[2] = B[0] - 2 * B[1]  # inside the teacher's span
+    state = ld.theory_of(it).project(W, B)
+    chain = ld.theory_of(it).chain()
+    with jax.enable_x64(True):
+        fixed, moving = chain.begin(state)
+        again = to_numpy(chain.state(fixed, moving))
+    lengths = np.sqrt(np.einsum("lii->li", state.gram))
+    scale = lengths[:, :, None] * lengths[:, None]
+    assert np.all(np.abs(again.gram - state.gram) <= 1e-13 * scale)
+    assert np.all(moving.S[2, 2] <= 1e-26 * state.Q[:, 2, 2])
+    for l, count in enumerate(it.problem.inputs.spectrum.counts):  # axes from the first on
+        assert not np.any(fixed[:, count:, l]) and not np.any(moving.U[:, count:, l])
 
 
 def test_overlaps_of_too_high_a_rank_are_refused():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.numerics.linalg import gram_factor
+from learndyn.numerics.semidefinite import gram_factor
 from learndyn.theory.committee import erf_asymptotics, erf_hessian
 from learndyn.theory.fixed_points import jacobian_spectrum
 

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 
 import learndyn as ld
-from learndyn.numerics.linalg import triangular_factor
 from learndyn.simulation import measure_drift
 from learndyn.solving.integrate import integrate
 from learndyn.theory.committee.state import Factors, factors_of
@@ -35,19 +35,6 @@ def test_power_law_spectra_have_unit_mean(levels, exponent):
     np.testing.assert_allclose(
         spectrum.values / spectrum.values[0], np.arange(1, levels + 1) ** -(1 + exponent)
     )
-
-
-def test_triangular_factor_of_graded_and_singular_matrices():
-    rng = np.random.default_rng(0)
-    rows = rng.standard_normal((5, 4, 2)) * np.array([1, 1, 1e-6, 1e-6])[:, None]
-    rows[3, 0] = 0  # a first pivot of zero
-    C = rows @ rows.swapaxes(1, 2)
-    F = triangular_factor(C, 2)
-    assert F.shape == (5, 4, 2)
-    # Entries of every size to rounding relative to their own rows.
-    size = np.sqrt(np.einsum("lii->li", C))
-    size = size[:, :, None] * size[:, None]
-    assert np.all(np.abs(F @ F.swapaxes(1, 2) - C) <= 1e-13 * size)
 
 
 def test_factors_hold_the_overlaps_and_move_as_they_do():
@@ -84,19 +71,35 @@ def test_implicit_scheme_with_all_learning_rate_terms():
     np.testing.assert_allclose(found, curve(system, state, times, "full", "explicit"), rtol=1e-6)
 
 
-def test_resolvent_solves_the_linearised_drift():
-    system = soft(ld.PowerLaw(400, 4, 1.0), K=3, eta=0.5)
-    theory = ld.theory_of(system)
-    rng = np.random.default_rng(0)
+class Unequal(ld.TeacherStudent):
+    """Student units that enter the output with weights of their own."""
+
+    def output_weights(self, network):
+        c = super().output_weights(network)
+        return c * jnp.ones(len(c)).at[: network.units].set(0.3 + jnp.arange(network.units))
+
+
+@pytest.mark.parametrize("problem", [ld.TeacherStudent, Unequal])
+@pytest.mark.parametrize("activation", ["erf", "quadratic"])
+def test_linearised_drift_is_its_dense_jacobian(problem, activation):
+    data = problem(ld.Spectrum([2.0, 1.0, 0.5], [5, 9, 20]), ld.Committee(2, activation))
+    system = ld.System(data, ld.Committee(3, activation, scale=0.6), ld.SGD(0.5))
+    theory, rng, w = ld.theory_of(system), np.random.default_rng(0), 3.7
     with jax.enable_x64(True):
         state = jax.tree.map(jnp.asarray, ld.start(system, key=1).state)
         Q = rng.standard_normal(state.Q.shape)
         b = ld.Overlaps(Q + Q.swapaxes(1, 2), rng.standard_normal(state.R.shape), 0 * state.T)
+        flat, unravel = ravel_pytree(state)
         for order in ("full", "flow"):
-            x = theory.linearise(state, order, jnp.asarray(3.7))(b)
-            Jx = jax.jvp(lambda y, o=order: theory.drift(y, o), (state,), (x,))[1]
-            for got, moved, want in zip(*(jax.tree.leaves(v) for v in (x, Jx, b)), strict=True):
-                np.testing.assert_allclose(3.7 * got - moved, want, atol=1e-12)
+            rate = lambda y, o=order: ravel_pytree(theory.drift(unravel(y), o))[0]
+            matrix = w * np.eye(len(flat)) - jax.jit(jax.jacfwd(rate))(flat)
+            expected = np.linalg.solve(matrix, ravel_pytree(b)[0])
+            found = jax.jit(lambda y, b, o=order: theory.linearise(y, o, np.float64(w))(b))(
+                state, b
+            )
+            # Rounding, times the condition of both solves.
+            atol = 1e-15 * np.linalg.cond(matrix) * np.max(np.abs(expected)) * len(flat)
+            np.testing.assert_allclose(ravel_pytree(found)[0], expected, rtol=0, atol=atol)
 
 
 def test_solve_chooses_the_scheme_and_says_so():

@@ -6,6 +6,8 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
+from learndyn.records import require_match
+
 LEVEL = 0.01  # chance that a true theory is called deviating, over all entries together
 
 
@@ -16,7 +18,7 @@ class Verdict(NamedTuple):
     reason: str
 
 
-def compare(theory: xr.Dataset, simulation: xr.Dataset) -> xr.Dataset:
+def compare(theory: xr.Dataset, simulation: xr.Dataset, *, same_system: bool = True) -> xr.Dataset:
     """Deviations of a simulation's mean from a prediction, at the times both have.
 
     For every variable `v` that both have, with mean m over the runs that did not diverge:
@@ -32,25 +34,30 @@ def compare(theory: xr.Dataset, simulation: xr.Dataset) -> xr.Dataset:
     part N^(-1/2), and the theory's bias is of order 1/N); else "deviates". With a predicted
     spread one run decides; without one it is "undecided", unless the rule does not sample:
     then "agrees" means a deviation of at most 1e-6 of the theory's largest value (1e-3 in
-    float32), and else it "deviates" by the number given.
+    float32), and else it "deviates" by the number given. It is "undecided" as well where no
+    entry is a number in both, and where all agrees but time 0 is the only common time.
 
     Args:
         theory: a record of `solve`.
         simulation: a record of `simulate`.
+        same_system: whether the records must be of one system. False lets a theory be held
+            against networks of another size or rule, say; the unit of time must be one still,
+            and a predicted spread is that of the theory's own size.
 
     Returns:
         A dataset of these variables; `verdict`, `reason`, `largest_z`, `allowed_z`,
         `largest_scaled` and `runs` are attributes.
 
     Raises:
-        ValueError: where the records share no time or no variable.
+        ValueError: for records of two systems or two units of time, or of the wrong kind
+            (runs first, no runs second), and where they share no time or no variable, or one
+            of different sizes.
     """
+    _require_records(theory, simulation)
+    require_match(theory, simulation, same_system=same_system)
     theory, simulation = _matched(theory, simulation)
     alive = simulation.sel(run=simulation["outcome"] == "finished")
-    shared = [n for n in theory.data_vars if "time" in theory[n].dims and n in simulation]
-    names = [str(n) for n in shared]
-    if not names:
-        raise ValueError("simulation: got no variable of the theory; allowed are two records")
+    names = _shared(theory, simulation)
     parts = {name: _deviations(name, theory, alive) for name in names}
     found = xr.Dataset(
         {f"{name}_{kind}": v for name, kinds in parts.items() for kind, v in kinds.items()}
@@ -66,13 +73,39 @@ def mean_and_error(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
     return values.mean("run"), spread / np.sqrt(count)
 
 
+def _require_records(theory: xr.Dataset, simulation: xr.Dataset) -> None:
+    if "run" in theory.dims:
+        raise ValueError("theory: got a record of runs; allowed is a record of `solve`")
+    if "run" not in simulation.dims:
+        raise ValueError("simulation: got no dimension 'run'; allowed is a record of `simulate`")
+    for name, record in {"theory": theory, "simulation": simulation}.items():
+        missing = ["variable 'outcome'"] * ("outcome" not in record)
+        missing += ["attribute 'size'"] * ("size" not in record.attrs)
+        if missing:
+            said = f"{name}: got no {' and no '.join(missing)}"
+            raise ValueError(f"{said}; allowed are records of `solve` and `simulate`")
+
+
 def _matched(theory: xr.Dataset, simulation: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset]:
     a, b = theory["time"].values, simulation["time"].values
-    pairs = [(i, j) for i, t in enumerate(a) for j in np.flatnonzero(np.isclose(b, t))[:1]]
+    pairs = [(i, j) for i, t in enumerate(a) for j in np.flatnonzero(np.isclose(b, t, atol=0))[:1]]
     if not pairs:
         raise ValueError("simulation: shares no time with the theory; allowed are common times")
     mine, theirs = (list(column) for column in zip(*pairs, strict=True))
     return theory.isel(time=mine), simulation.isel(time=theirs).assign_coords(time=a[mine])
+
+
+def _shared(theory: xr.Dataset, simulation: xr.Dataset) -> list[str]:
+    """The variables that depend on time in both."""
+    names = [str(n) for n, v in theory.data_vars.items() if "time" in v.dims and n in simulation]
+    if not names:
+        raise ValueError("simulation: got no variable of the theory; allowed are two records")
+    for name in names:
+        mine, theirs = dict(theory[name].sizes), dict(simulation[name].isel(run=0).sizes)
+        if mine != theirs:
+            said = f"simulation: got {name} of sizes {theirs}"
+            raise ValueError(f"{said}; allowed are those of the theory, {mine}")
+    return names
 
 
 def _deviations(name: str, theory: xr.Dataset, runs: xr.Dataset) -> dict[str, xr.DataArray]:
@@ -88,23 +121,29 @@ def _deviations(name: str, theory: xr.Dataset, runs: xr.Dataset) -> dict[str, xr
         "deviation": deviation,
         "z": deviation / np.hypot(error, rounding),
         "spread": error * np.sqrt(runs.sizes["run"]) + rounding,
-        "scaled": deviation * np.sqrt(theory.attrs["size"]) / scale,
+        "scaled": deviation * np.sqrt(runs.attrs["size"]) / scale,
     }
 
 
 def _attributes(found, names, theory, simulation, alive: int) -> dict:
-    largest = lambda kind: float(max(np.abs(found[f"{n}_{kind}"]).max() for n in names))
+    empty = [n for n in names if found[f"{n}_deviation"].isnull().all()]
+    names = [n for n in names if n not in empty]
+    largest = lambda kind: _largest(np.asarray([_largest(found[f"{n}_{kind}"]) for n in names]))
     entries = int(sum(found[f"{n}_z"].notnull().sum() for n in names))
     law = stats.norm() if _predicted(theory, names) else stats.t(max(alive - 1, 1))
     allowed = float(law.ppf(1 - LEVEL / (2 * max(entries, 1))))
     verdict = _verdict(found, names, theory, simulation, allowed, entries)
+    if verdict.verdict.startswith("agrees") and not found["time"].values.any():
+        verdict = Verdict("undecided", "time 0 is the only common time: nothing was learned yet")
+    left_out = f"; no number in both: {', '.join(empty)}" if empty and names else ""
     return {
-        **verdict._asdict(),
+        "verdict": verdict.verdict,
+        "reason": verdict.reason + left_out,
         "largest_z": largest("z"),
         "allowed_z": allowed,
         "largest_scaled": largest("scaled"),
         "runs": alive,
-        "size": theory.attrs["size"],
+        "size": simulation.attrs["size"],
     }
 
 
@@ -115,29 +154,35 @@ def _verdict(found, names, theory, simulation, allowed: float, entries: int) -> 
         return Verdict("deviates", f"{diverged} of {runs} runs diverged, theory {_end(theory)}")
     if diverged == runs:
         return Verdict("agrees", f"theory and all {runs} runs diverged")
+    if not names:
+        return Verdict("undecided", "no entry is a number in both theory and simulation")
     if simulation.attrs.get("generator") == "none":
         return _deterministic(found, names, theory, simulation)
     if not entries:
         return Verdict("undecided", "one run has no standard error, and the theory predicts none")
-    worst = max(names, key=lambda n: float(np.abs(found[f"{n}_z"]).max()))
+    band = "predicted by the theory" if _predicted(theory, names) else "from the runs"
+    note = f" over {entries} entries, band {band}"
+    note += f"; {diverged} of {runs} runs diverged" * (diverged > 0)
+    return _judged(found, names, allowed, note)
+
+
+def _judged(found, names, allowed: float, note: str) -> Verdict:
+    worst = max(names, key=lambda n: np.nan_to_num(_largest(found[f"{n}_z"]), nan=-1.0))
     z = np.abs(found[f"{worst}_z"])
     at = float(z.max([d for d in z.dims if d != "time"]).idxmax("time"))
     said = f"largest |z| {float(z.max()):.2f} ({worst} at time {at:g}), allowed {allowed:.2f}"
-    said += f" over {entries} entries, band "
-    said += "predicted by the theory" if _predicted(theory, names) else "from the runs"
-    said += f"; {diverged} of {runs} runs diverged" * (diverged > 0)
+    said += note
     if float(z.max()) <= allowed:
         return Verdict("agrees", said)
-    inside = all((np.abs(found[f"{n}_deviation"]) <= found[f"{n}_spread"]).all() for n in names)
-    if inside:
+    if not any((np.abs(found[f"{n}_deviation"]) > found[f"{n}_spread"]).any() for n in names):
         return Verdict("agrees within finite size", said + "; inside the spread of one run")
     return Verdict("deviates", said + "; outside the spread of one run")
 
 
 def _deterministic(found, names, theory, simulation) -> Verdict:
-    relative = {n: float(np.abs(found[f"{n}_deviation"]).max() / _scale(theory[n])) for n in names}
+    relative = {n: _largest(found[f"{n}_deviation"]) / _scale(theory[n]) for n in names}
     worst = max(names, key=lambda n: relative[n])
-    allowed = 1e-6 if simulation.attrs["dtype"] == "float64" else 1e-3
+    allowed = 1e-3 if simulation.attrs.get("dtype") == "float32" else 1e-6
     said = f"largest relative deviation {relative[worst]:.2e} ({worst}), allowed {allowed:.0e}"
     if theory.attrs.get("coverage") == "approximate":
         said += "; the theory is approximate here"
@@ -146,6 +191,13 @@ def _deterministic(found, names, theory, simulation) -> Verdict:
 
 def _predicted(theory: xr.Dataset, names: list[str]) -> bool:
     return all(f"{name}_std" in theory for name in names)
+
+
+def _largest(values) -> float:
+    """The largest size, of the entries that are numbers; NaN where none is."""
+    sizes = np.abs(np.asarray(values))
+    sizes = sizes[~np.isnan(sizes)]
+    return float(sizes.max()) if sizes.size else np.nan
 
 
 def _scale(values: xr.DataArray) -> float:

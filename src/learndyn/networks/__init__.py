@@ -1,6 +1,7 @@
 """Students and teachers: functions of parameters and inputs, with explicit scalings."""
 
 from learndyn.networks.base import AbstractNetwork as AbstractNetwork
+from learndyn.networks.cnn import CNN as CNN
 from learndyn.networks.committee import Committee as Committee
 from learndyn.networks.deep_linear import DeepLinear as DeepLinear
 from learndyn.networks.initialisation import AbstractInitialisation as AbstractInitialisation
@@ -11,3 +12,8 @@ from learndyn.networks.layers import Aligned as Aligned
 from learndyn.networks.layers import SmallRandom as SmallRandom
 from learndyn.networks.layers import Xavier as Xavier
 from learndyn.networks.linear_teacher import LinearTeacher as LinearTeacher
+from learndyn.networks.mlp import MLP as MLP
+from learndyn.networks.network import Network as Network
+from learndyn.networks.taps import forward as forward
+from learndyn.networks.taps import revisit as revisit
+from learndyn.networks.taps import tap as tap

@@ -1,12 +1,15 @@
 """The (soft) committee machine: one hidden layer whose output weights are fixed."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.networks.base import AbstractNetwork, Weights
+from learndyn.networks.base import AbstractNetwork, Shape, Weights
 from learndyn.networks.initialisation import AbstractInitialisation, Normal
+from learndyn.networks.taps import tap
 from learndyn.numerics.checks import one_of, positive, positive_int
 from learndyn.numerics.gaussian import ACTIVATIONS, AbstractActivation
 from learndyn.numerics.types import Array, Number
@@ -56,7 +59,7 @@ class Committee(AbstractNetwork):
     def __call__(self, weights: Weights, x: Array) -> Array:
         weights = self.learning(weights)
         h = jnp.einsum("kn,...n->...k", weights, x)
-        h = h / np.sqrt(weights.shape[-1]).astype(weights.dtype)
+        h = tap("layer1", h / np.sqrt(weights.shape[-1]).astype(weights.dtype))
         return jnp.asarray(self.scale).astype(h.dtype) * jnp.sum(self.g(h), axis=-1)
 
     def learning(self, weights: Weights) -> Weights:
@@ -68,20 +71,31 @@ class Committee(AbstractNetwork):
         return jnp.concatenate(parts, axis=1)
 
     @property
-    def outputs(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return None
-
-    def check_input(self, dim: int) -> None:
-        """Any dimension fits that has the trainable directions: weights are (units, dim)."""
-        if self.trainable is not None and self.trainable > dim:
-            raise ValueError(f"trainable: got {self.trainable}; allowed is 1 to {dim}")
-
-    def sample(self, rng: np.random.Generator, dim: int, target: Array | None = None) -> Weights:
-        return self.init.sample(rng, self.units, dim)
-
-    def steps_per_time(self, dim: int) -> int:
-        return dim
+    def takes_one(self) -> bool:
+        return True
 
     @property
-    def time_unit(self) -> str:
-        return "steps / N"
+    def input_shape(self) -> Shape | None:
+        return (None,)
+
+    def output_shape(
+        self, input_shape: tuple[int, ...], dtype: Any = np.float32
+    ) -> tuple[int, ...]:
+        return ()
+
+    def check_input(self, input_shape: tuple[int, ...]) -> None:
+        """Any dimension fits that has the trainable directions: weights are (units, dim)."""
+        super().check_input(input_shape)
+        if self.trainable is not None and self.trainable > input_shape[0]:
+            raise ValueError(f"trainable: got {self.trainable}; allowed is 1 to {input_shape[0]}")
+
+    def sample(
+        self, rng: np.random.Generator, input_shape: tuple[int, ...], target: Array | None = None
+    ) -> Weights:
+        return self.init.sample(rng, self.units, input_shape[0])
+
+    def like(self, input_shape: tuple[int, ...]) -> Weights | None:
+        return jax.ShapeDtypeStruct((self.units, *input_shape), np.float64)
+
+    def dim_of(self, weights: Weights) -> int:
+        return weights.shape[-1]

@@ -1,12 +1,15 @@
 """Deep linear networks: products of matrices."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 
-from learndyn.networks.base import AbstractNetwork, Weights
+from learndyn.networks.base import AbstractNetwork, Shape, Weights
 from learndyn.networks.layers import AbstractLayers, Xavier
+from learndyn.networks.taps import tap
 from learndyn.numerics.checks import positive_int
 from learndyn.numerics.types import Array
 
@@ -14,7 +17,7 @@ from learndyn.numerics.types import Array
 class DeepLinear(AbstractNetwork):
     """output = w_d ⋯ w_1 x, for a tuple of weights w_i of shape (widths[i], widths[i−1]).
 
-    No factor 1/√N anywhere; time is counted in steps.
+    No factor 1/√N anywhere. Nodes are called "layer1" … "layer<depth>".
 
     Args:
         widths: from input to output, at least two; depth d is one less than their number.
@@ -36,24 +39,37 @@ class DeepLinear(AbstractNetwork):
         return len(self.widths) - 1
 
     @property
-    def outputs(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.widths[-1]
-
-    def check_input(self, dim: int) -> None:
-        if dim != self.widths[0]:
-            raise ValueError(f"widths: got {self.widths[0]} inputs; allowed is the problem's {dim}")
-
-    def __call__(self, weights: Weights, x: Array) -> Array:
-        for w in weights:
-            x = x @ w.T
-        return x
-
-    def sample(self, rng: np.random.Generator, dim: int, target: Array | None = None) -> Weights:
-        return self.init.sample(rng, self.widths, target)
-
-    def steps_per_time(self, dim: int) -> int:
-        return 1
+    def takes_one(self) -> bool:
+        return True
 
     @property
-    def time_unit(self) -> str:
-        return "steps"
+    def is_linear(self) -> bool:
+        return True
+
+    @property
+    def input_shape(self) -> Shape | None:
+        return self.widths[:1]
+
+    def output_shape(
+        self, input_shape: tuple[int, ...], dtype: Any = np.float32
+    ) -> tuple[int, ...]:
+        return self.widths[-1:]
+
+    def check_input(self, input_shape: tuple[int, ...]) -> None:
+        if input_shape != self.widths[:1]:
+            came, allowed = self.widths[0], ", ".join(map(str, input_shape))
+            raise ValueError(f"widths: got {came} inputs; allowed is the problem's {allowed}")
+
+    def __call__(self, weights: Weights, x: Array) -> Array:
+        for i, w in enumerate(weights, 1):
+            x = tap(f"layer{i}", x @ w.T)
+        return x
+
+    def sample(
+        self, rng: np.random.Generator, input_shape: tuple[int, ...], target: Array | None = None
+    ) -> Weights:
+        return self.init.sample(rng, self.widths, target)
+
+    def like(self, input_shape: tuple[int, ...]) -> Weights | None:
+        pairs = zip(self.widths[1:], self.widths[:-1], strict=True)
+        return tuple(jax.ShapeDtypeStruct(pair, np.float64) for pair in pairs)

@@ -1,11 +1,12 @@
 """A linear map as a teacher."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import numpy as np
 
-from learndyn.networks.base import AbstractNetwork, Weights
+from learndyn.networks.base import AbstractNetwork, Shape, Weights
 from learndyn.numerics.checks import finite, positive_int
 from learndyn.numerics.types import Array
 
@@ -18,7 +19,7 @@ class LinearTeacher(AbstractNetwork):
         matrix: A, (outputs, inputs); None draws normal entries of variance 1/inputs.
     """
 
-    outputs: int | None = eqx.field(static=True)
+    outputs: int = eqx.field(static=True)
     matrix: np.ndarray | None
 
     def __init__(self, outputs: int, matrix: Sequence | np.ndarray | None = None):
@@ -28,21 +29,37 @@ class LinearTeacher(AbstractNetwork):
             came = self.matrix.shape
             raise ValueError(f"matrix: got shape {came}; allowed is ({rows}, inputs)")
 
-    def check_input(self, dim: int) -> None:
-        if self.matrix is not None and self.matrix.shape[1] != dim:
-            came, allowed = self.matrix.shape, (self.outputs, dim)
+    @property
+    def takes_one(self) -> bool:
+        return True
+
+    @property
+    def is_linear(self) -> bool:
+        return True
+
+    @property
+    def input_shape(self) -> Shape | None:
+        return (None,) if self.matrix is None else self.matrix.shape[1:]
+
+    def output_shape(
+        self, input_shape: tuple[int, ...], dtype: Any = np.float32
+    ) -> tuple[int, ...]:
+        return (self.outputs,)
+
+    def check_input(self, input_shape: tuple[int, ...]) -> None:
+        if self.matrix is not None and self.matrix.shape[1:] != input_shape:
+            came, allowed = self.matrix.shape, (self.outputs, *input_shape)
             raise ValueError(f"matrix: got shape {came}; allowed is {allowed}")
 
     def __call__(self, weights: Weights, x: Array) -> Array:
         return x @ weights.T
 
-    def sample(self, rng: np.random.Generator, dim: int, target: Array | None = None) -> Weights:
-        drawn = rng.standard_normal((self.outputs or 1, dim)) / np.sqrt(dim)
+    def sample(
+        self, rng: np.random.Generator, input_shape: tuple[int, ...], target: Array | None = None
+    ) -> Weights:
+        (dim,) = input_shape
+        drawn = rng.standard_normal((self.outputs, dim)) / np.sqrt(dim)
         return drawn if self.matrix is None else self.matrix
 
-    def steps_per_time(self, dim: int) -> int:
-        return 1
-
-    @property
-    def time_unit(self) -> str:
-        return "steps"
+    def dim_of(self, weights: Weights) -> int:
+        return weights.shape[-1]

@@ -5,11 +5,22 @@ from typing import Any
 
 import numpy as np
 
+LARGEST_KEY = 2**63 - 1
+LARGEST_STEP = 2**62  # below 2^63 with room to add a block of steps
+
 
 def positive_int(name: str, value: Any) -> int:
     """Returns `value` as an int, or says that `name` must be a positive integer."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name}: got {value!r}; allowed is a positive integer")
+    return int(value)
+
+
+def seed(name: str, value: Any) -> int:
+    """Returns `value` as an int, or says that `name` must be an integer from 0 to 2^63 − 1."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not 0 <= value <= LARGEST_KEY:
+        raise ValueError(f"{name}: got {value!r}; allowed is an integer from 0 to 2^63 − 1")
     return int(value)
 
 
@@ -39,6 +50,20 @@ def one_of(name: str, value: Any, allowed: Iterable[Any]) -> Any:
     return value
 
 
+def instance(name: str, value: Any, kind: type, allowed: str) -> Any:
+    """Returns `value`, or says that `name` must be of a kind."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name}: got a {type(value).__name__}; allowed is {allowed}")
+    return value
+
+
+def function(name: str, value: Any) -> Any:
+    """Returns `value`, or says that `name` must be a function."""
+    if not callable(value):
+        raise ValueError(f"{name}: got a {type(value).__name__}; allowed is a function")
+    return value
+
+
 def finite(name: str, array: np.ndarray) -> np.ndarray:
     """Returns `array`, or says where `name` is NaN or infinite."""
     bad = np.argwhere(~np.isfinite(array))
@@ -61,6 +86,20 @@ def increasing_times(times: Any) -> np.ndarray:
         pair = f"{values[i]:g} before {values[i + 1]:g}"
         raise ValueError(f"times: got {pair}; allowed are strictly increasing times")
     return values
+
+
+def step_numbers(times: np.ndarray, steps_per_time: Any) -> np.ndarray:
+    """The step nearest to each time, as int64, or says which time lies beyond step 2^62."""
+    times = np.asarray(times, dtype=np.float64)
+    with np.errstate(over="ignore"):  # an infinite step is refused as any other too large one
+        steps = np.rint(times * np.float64(steps_per_time))
+    beyond = np.flatnonzero(~(steps <= LARGEST_STEP))
+    if len(beyond):
+        time, step = times.flat[beyond[0]], steps.flat[beyond[0]]
+        raise ValueError(
+            f"times: got {time:g}, which is step {step:g}; allowed are steps up to 2^62"
+        )
+    return steps.astype(np.int64)
 
 
 def _number(name: str, value: Any, allowed: str) -> np.ndarray:

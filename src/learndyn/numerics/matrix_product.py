@@ -14,9 +14,8 @@ import functools
 import jax
 import jax.core
 import jax.numpy as jnp
-from jax.scipy.linalg import cho_solve, solve_triangular
 
-from learndyn.numerics import checks
+from learndyn.numerics import checks, dense
 from learndyn.numerics.types import Array, Number
 
 FORMS = ("paper", "levenberg")
@@ -166,12 +165,12 @@ def _grams(lefts, rights):
 def _two_layer_drive(weights, rights, G, *, white, power, damping, form, cutoff):
     # K = C ⊗ M + N ⊗ 1 is block-diagonal in M's basis, and diagonal in M's and N's for C = 1.
     C, N = (right.T @ right for right in rights)
-    mu, U = jnp.linalg.eigh(weights[1] @ weights[1].T)
+    mu, U = dense.eigh(weights[1] @ weights[1].T)
     if white:
-        nu, V = jnp.linalg.eigh(N)
+        nu, V = dense.eigh(N)
         values, V = mu[:, None] + nu, jnp.broadcast_to(V, (len(mu), *V.shape))
     else:
-        values, V = jnp.linalg.eigh(mu[:, None, None] * C + N)
+        values, V = dense.eigh(mu[:, None, None] * C + N)
     kept = _kept(values, damping, _cutoff(cutoff, values.size, values.dtype))
     rows = jnp.einsum("aij,ai->aj", V, U.T @ G) * _powers(values, kept, power, damping)
     return _scale(power, damping, form) * U @ jnp.einsum("aij,aj->ai", V, rows)
@@ -179,7 +178,7 @@ def _two_layer_drive(weights, rights, G, *, white, power, damping, form, cutoff)
 
 def _block_drives(lefts, rights, G, *, power, damping, form, cutoff):
     def drive(left_gram, right_gram):
-        (mu, U), (nu, V) = jnp.linalg.eigh(left_gram), jnp.linalg.eigh(right_gram)
+        (mu, U), (nu, V) = dense.eigh(left_gram), dense.eigh(right_gram)
         # Both factors are known to rounding, so that each is cut on its own, not their product.
         kept = _kept(mu, 0.0, _cutoff(cutoff, len(mu), mu.dtype))[:, None]
         kept = kept & _kept(nu, 0.0, _cutoff(cutoff, len(nu), nu.dtype))
@@ -191,12 +190,13 @@ def _block_drives(lefts, rights, G, *, power, damping, form, cutoff):
     return list(scale * jax.vmap(drive)(*_grams(lefts, rights)))
 
 
+@dense.one_by_one
 def _solve(K, v, damping, cutoff):
     shifted = K + damping * jnp.eye(len(K), dtype=K.dtype)
-    L = jnp.linalg.cholesky(shifted)
+    L = dense.cholesky(shifted)
     return jax.lax.cond(
-        _well_conditioned(L, 100 * cutoff * jnp.linalg.norm(shifted)),
-        lambda: cho_solve((L, True), v),
+        _well_conditioned(L, 100 * cutoff * jnp.sqrt(jnp.sum(shifted**2))),
+        lambda: dense.solve_cholesky(L, v),
         lambda: _spectral(K, v, 1, damping, cutoff),
     )
 
@@ -206,14 +206,14 @@ def _well_conditioned(L, smallest):
     # average; the factor 100 is for the rare one that lies across the weakest direction.
     n = len(L)
     x = jnp.cos(jnp.arange(n, dtype=L.dtype) ** 2)
-    y = solve_triangular(L, x, lower=True)
+    y = dense.solve_lower(L, x)
     probe = n * jnp.sum(y**2) / jnp.sum(x**2)
     # A failed factor is NaN, and every comparison with it False.
     return (jnp.min(jnp.diag(L)) ** 2 > smallest) & (probe * smallest < 1)
 
 
 def _spectral(K, v, power, damping, cutoff):
-    values, U = jnp.linalg.eigh(K)
+    values, U = dense.eigh(K)
     powers = _powers(values, _kept(values, damping, cutoff), power, damping)
     return U @ (powers.reshape(-1, *(v.ndim - 1) * (1,)) * (U.T @ v))
 

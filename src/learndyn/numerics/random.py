@@ -1,6 +1,6 @@
 """Counter-based random numbers, generated inside compiled loops.
 
-Philox4x32-10 (Salmon et al., SC 2011): the draw at (key, step, lane, index) is a pure
+Philox4x32-10 (Salmon et al., SC 2011): the draw at (key, step, stream, index) is a pure
 function of the four, so a run can be cut, resumed or placed beside others without
 changing its numbers. It is used in place of `jax.random` because the engines spend most
 of their time on random numbers, and Philox needs a third of the integer operations of
@@ -14,6 +14,7 @@ array took ten times as long. Sines and cosines are polynomials for the same rea
 the inverse error function Box-Muller takes half the time in float32, four fifths in float64.
 """
 
+import enum
 import math
 from collections.abc import Callable
 
@@ -26,7 +27,18 @@ Word = UInt32[Array, "..."]
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
-_CHI_LANES = (2, 3)  # of the normal and the uniform number of a trial
+HELD_OUT_KEY = 2**31 - 1  # of examples to measure on: the same whatever the seed of the runs
+
+
+class Stream(enum.IntEnum):
+    """What the numbers of a step are for: every use has a stream of its own."""
+
+    EXAMPLES = 0  # inputs, or which examples of a data set
+    LABEL_NOISE = 1
+    CHI_NORMAL = 2  # the normal and the uniform number of a trial of a chi-square
+    CHI_UNIFORM = 3
+    SHUFFLE = 4  # the order of a pass over a data set
+    NODES = 5  # perturbations of nodes
 
 
 def philox(counter: tuple[Word, Word, Word, Word], key: tuple[Word, Word]) -> tuple[Word, ...]:
@@ -52,36 +64,42 @@ class Source(eqx.Module):
     words: UInt32[Array, "2 ..."]
     step: Array
 
-    def normal(self, shape: tuple[int, ...], dtype, lane: int = 0) -> Array:
-        """Standard normal numbers; each `lane` is an independent stream."""
+    def normal(self, shape: tuple[int, ...], dtype, stream: int = Stream.EXAMPLES) -> Array:
+        """Standard normal numbers; each `stream` is independent of the others."""
         index = jnp.arange(math.prod(shape), dtype=jnp.uint32)
-        make = lambda: self.normal_at(index, dtype, lane)
+        make = lambda: self.normal_at(index, dtype, stream)
         made = _kept(make, self.step >= 0)
         return made.reshape(shape)
 
-    def normal_at(self, index: Word, dtype, lane: int = 0) -> Array:
+    def normal_at(self, index: Word, dtype, stream: int = Stream.EXAMPLES) -> Array:
         """The standard normal numbers of given index, broadcast with runs and steps."""
         odd = (index & 1).astype(bool)
         if jnp.dtype(dtype) == jnp.float64:
-            a, b, c, d = self._call(index >> 1, lane)
+            a, b, c, d = self._call(index >> 1, stream)
             return _box_muller(_join(a, b), _join(c, d), odd)
-        a, b, c, d = self._call(index >> 2, lane)
+        a, b, c, d = self._call(index >> 2, stream)
         second = (index & 2).astype(bool)
         return _box_muller(jnp.where(second, c, a), jnp.where(second, d, b), odd)
 
-    def uniform_at(self, index: Word, lane: int = 0) -> Array:
+    def uniform_at(self, index: Word, stream: int = Stream.EXAMPLES) -> Array:
         """Uniform float64 numbers in (0, 1], of given index."""
-        a, b, _, _ = self._call(index, lane)
+        a, b, _, _ = self._call(index, stream)
         return _unit(_join(a, b))
 
-    def integers(self, shape: tuple[int, ...], bound: int, lane: int = 0) -> Array:
+    def integers(self, shape: tuple[int, ...], bound: int, stream: int = Stream.EXAMPLES) -> Array:
         """Integers 0 … bound − 1, uniform up to a bias of bound / 2^32."""
         index = jnp.arange(math.prod(shape), dtype=jnp.uint32)
-        a, b, c, d = self._call(index >> 2, lane)
+        a, b, c, d = self._call(index >> 2, stream)
         first, second = (index & 1).astype(bool), (index & 2).astype(bool)
         word = jnp.where(second, jnp.where(first, d, c), jnp.where(first, b, a))
         scaled = (word.astype(jnp.uint64) * jnp.uint64(bound)) >> 32
         return scaled.astype(jnp.int32).reshape(shape)
+
+    def permutation(self, size: int) -> Array:
+        """The integers 0 … size − 1 in random order, every order as likely as any other."""
+        index = jnp.arange(size, dtype=jnp.uint32)
+        a, b, _, _ = self._call(index, Stream.SHUFFLE)
+        return jnp.argsort(_join(a, b)).astype(jnp.int32)
 
     def chi_square_at(self, index: Word, degrees: Array) -> Array:
         """Chi-square numbers, float64, of given index and non-negative degrees of freedom.
@@ -99,32 +117,40 @@ class Source(eqx.Module):
         def trial(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             count, value, done = carry
             place = index + (count << 20)  # trials of one index lie 2^20 apart
-            y = self.normal_at(2 * place, jnp.float64, _CHI_LANES[0]) / jnp.sqrt(9 * d)
+            y = self.normal_at(2 * place, jnp.float64, Stream.CHI_NORMAL) / jnp.sqrt(9 * d)
             safe = jnp.maximum(y, -1 + 2.0**-53)
             chance = 3 * d * (jnp.log1p(safe) - y * (1 - y * (1 / 2 - y / 3)))
-            accepted = (y > -1) & (jnp.log(self.uniform_at(place, _CHI_LANES[1])) < chance)
+            accepted = (y > -1) & (jnp.log(self.uniform_at(place, Stream.CHI_UNIFORM)) < chance)
             value = jnp.where(done, value, 2 * d * (1 + y) ** 3)
             return count + 1, value, done | accepted
 
         begin = (jnp.uint32(0), jnp.zeros(shape), degrees == 0)
         return jax.lax.while_loop(lambda carry: ~jnp.all(carry[2]), trial, begin)[1]
 
-    def _call(self, index: Word, lane: int) -> tuple[Word, ...]:
+    def _call(self, index: Word, stream: int) -> tuple[Word, ...]:
         step = self.step.astype(jnp.uint64)
         low, high = step.astype(jnp.uint32), (step >> 32).astype(jnp.uint32)
-        counter = (index, low, high, jnp.asarray(lane, jnp.uint32))
+        counter = (index, low, high, jnp.asarray(int(stream), jnp.uint32))
         return philox(counter, (self.words[0], self.words[1]))
 
 
 def run_words(key: int, run: int) -> UInt32[Array, "2"]:
-    """The two key words of one run: they depend on `key` and `run` alone."""
-    return jax.random.key_data(jax.random.fold_in(jax.random.key(key), run))
+    """The two key words of one run: they depend on `key` (below 2^63) and `run` alone."""
+    with jax.enable_x64(True):  # else keys from 2^32 on would lose their upper half
+        return _fold(key, run)
 
 
 def words_of_runs(key: int, runs: int) -> UInt32[Array, "2 runs"]:
     """The key words of runs 0 … runs − 1, as `run_words` gives them."""
-    fold = lambda run: jax.random.key_data(jax.random.fold_in(jax.random.key(key), run))
-    return jax.vmap(fold, out_axes=1)(jnp.arange(runs, dtype=jnp.uint32))
+    with jax.enable_x64(True):
+        fold = lambda run: _fold(key, run)
+        return jax.vmap(fold, out_axes=1)(jnp.arange(runs, dtype=jnp.uint32))
+
+
+def _fold(key: int, run: int | Array) -> UInt32[Array, "2"]:
+    # The kind of key is named because a caller may have set another default.
+    seeded = jax.random.key(key, impl="threefry2x32")
+    return jax.random.key_data(jax.random.fold_in(seeded, run))
 
 
 def _kept(make: Callable[[], Array], true: Array) -> Array:

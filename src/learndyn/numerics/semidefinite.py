@@ -1,26 +1,76 @@
-"""Roots of many small positive semidefinite matrices at once, the many as trailing axes.
+"""Factors of positive semidefinite matrices that may be singular, or indefinite by rounding.
 
-Cholesky without pivoting: V lower triangular, V Vᵀ = S. A pivot that is not above rounding
-(16 n ε times its diagonal entry) counts as zero, together with its column. This projection is
-how matrices that are singular, or have become indefinite by rounding, are handled: what it
-changes in S is of the size of rounding.
+One rule says what is zero: what should be zero but for rounding is not above `rounding(n)` times
+what it is left of, which is the diagonal entry for a pivot, 1 for an eigenvalue of correlations,
+and the largest eigenvalue for others. The factors differ in what they are for:
+
+    gram_factor      F Fᵀ = C with as few columns as C has rank; on NumPy arrays, once
+    root_times       V g for V Vᵀ = S, of many small matrices in every step of a compiled loop
+    symmetric_roots  S^½ and S^(-½), which follow S smoothly
 """
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from learndyn.numerics import dense
+
 UNROLLED = 16  # above so many rows the unrolled form would compile for too long
-_EPS = 2.0**-52
 
 Matrices = Float[Array, "n n ..."]
 Vectors = Float[Array, "b n ..."]
+
+
+def rounding(n: int) -> float:
+    """What rounding in float64 may leave of 1, in matrices of n rows, where nothing should be.
+
+    16 n ε: sums of n terms err by about n ε, and the terms themselves come from such sums.
+    """
+    return 16 * n * 2.0**-52
+
+
+def gram_factor(C: np.ndarray, rank: int | None = None) -> np.ndarray:
+    """A factor F with F Fᵀ = C, for positive semidefinite C (…, n, n).
+
+    By the eigenvalues of the correlations C_ij / √(C_ii C_jj), so that rows of very different
+    lengths are all kept: F Fᵀ has errors of rounding relative to √(C_ii C_jj). Where C is
+    indefinite, the error is as large as what is negative.
+
+    Args:
+        C: the matrices.
+        rank: how many columns F has; what exceeds them is rounding. None is the largest rank.
+
+    Returns:
+        F, (…, n, rank); where a matrix has less than that rank, its last columns are zero.
+    """
+    lengths = np.sqrt(np.maximum(np.einsum("...ii->...i", C), 0.0))[..., None]
+    inverse = np.divide(1.0, lengths, out=np.zeros(lengths.shape), where=lengths > 0)
+    correlations = inverse * C * inverse.swapaxes(-1, -2)
+    values, vectors = np.linalg.eigh((correlations + correlations.swapaxes(-1, -2)) / 2)
+    kept = values > rounding(C.shape[-1])
+    F = lengths * vectors * np.sqrt(np.where(kept, values, 0.0))[..., None, :]
+    columns = np.max(np.count_nonzero(kept, axis=-1)) if rank is None else rank
+    return F[..., ::-1][..., :columns]
+
+
+def symmetric_roots(S: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Float[Array, "n n"]]:
+    """S^½ and its pseudo-inverse, both symmetric."""
+    values, U = dense.eigh(S)
+    kept = values > rounding(len(S)) * values[-1]
+    roots = jnp.sqrt(jnp.where(kept, values, 0.0))
+    inverses = jnp.where(kept, 1 / jnp.where(kept, roots, 1.0), 0.0)
+    return (U * roots) @ U.T, (U * inverses) @ U.T
 
 
 def root_times(
     S: Matrices, g: Vectors, room: Array | None = None
 ) -> tuple[Vectors, Bool[Array, "n ..."]]:
     """V g for the lower triangular root V of S, without keeping V.
+
+    Cholesky without pivoting, the many matrices as trailing axes. A pivot that counts as zero
+    takes its column with it: relative to the lengths of rows, V Vᵀ then differs from S by at most
+    √rounding(n) in that column, and by rounding elsewhere.
 
     Args:
         S: positive semidefinite matrices; only the lower triangle is read.
@@ -73,7 +123,7 @@ def _looped(S, g, room):
 
 def _pivot(pivot, diagonal, n, rank, room):
     """1/√pivot and True, or 0 and False where the pivot counts as zero."""
-    kept = pivot > 16 * n * _EPS * diagonal
+    kept = pivot > rounding(n) * diagonal
     if room is not None:
         kept = kept & (rank < room)
     return jnp.where(kept, jax.lax.rsqrt(jnp.where(kept, pivot, 1.0)), 0.0), kept

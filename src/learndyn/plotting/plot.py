@@ -10,8 +10,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from learndyn.analysis import mean_and_error
+from learndyn.numerics.checks import one_of
+from learndyn.records import require_match
 
 MARKERS = 24  # simulation points a curve
+LOG = ("", "x", "y", "xy", "auto")
 BAND = 2  # half width of a theory's band, in its standard deviations
 
 
@@ -21,6 +24,7 @@ def plot(
     *,
     variables: Sequence[str] | None = None,
     log: str = "auto",
+    same_system: bool = True,
 ) -> Figure:
     """One panel for each variable: theory as lines, simulation as markers with a band.
 
@@ -34,15 +38,20 @@ def plot(
         variables: which; None takes all that depend on time.
         log: axes that are logarithmic: "", "x", "y", "xy", or "auto", where a wide
             positive range makes it so.
+        same_system: whether the records must be of one system. False lets two systems be
+            drawn together; their unit of time must be one still, for it is the axis.
 
     Returns:
         The figure.
+
+    Raises:
+        ValueError: for records of two systems or two units of time, and for variables or
+            axes that are not allowed.
     """
-    names = list(variables or _variables(record))
-    for name in names:
-        if name not in record:
-            have = ", ".join(map(str, record.data_vars))
-            raise ValueError(f"variables: got {name!r}; allowed are {have}")
+    one_of("log", log, LOG)
+    names = _chosen(record, variables)
+    if simulation is not None:
+        require_match(record, simulation, names=("record", "simulation"), same_system=same_system)
     figure, axes = panels(len(names))
     for axis, name in zip(axes, names, strict=True):
         for each in (record, simulation):
@@ -121,8 +130,15 @@ def _band(axis: Axes, middle: xr.DataArray, half: xr.DataArray, color: str, alph
     axis.fill_between(middle["time"], low, high, color=color, alpha=alpha, linewidth=0)
 
 
-def _variables(record: xr.Dataset) -> list[str]:
+def _chosen(record: xr.Dataset, variables: Sequence[str] | None) -> list[str]:
     timed = [str(name) for name in record.data_vars if "time" in record[name].dims]
+    if not timed or "time" not in record.coords:
+        raise ValueError("record: got no variable of time; allowed is a record")
+    for name in variables or ():
+        if name not in timed:
+            raise ValueError(f"variables: got {name!r}; allowed are {', '.join(timed)}")
+    if variables:
+        return list(variables)
     return [name for name in timed if name.removesuffix("_std") not in {*timed} - {name}]
 
 
@@ -156,6 +172,6 @@ def _legend(axis: Axes, record: xr.Dataset, simulation: xr.Dataset | None) -> No
         else:
             axis.plot([], [], "-", color="0.3", label=f"theory ({each.attrs.get('order', '')})")
             if any(f"{name}_std" in each for name in each.data_vars):
-                label = f"± {BAND} standard deviations at N = {each.attrs['size']}"
+                label = f"± {BAND} standard deviations at N = {each.attrs.get('size', '?')}"
                 axis.fill_between([], [], [], color="0.3", alpha=0.12, linewidth=0, label=label)
     axis.legend(frameon=False, fontsize=8)

@@ -1,23 +1,26 @@
 """What every problem provides."""
 
 import abc
-from collections.abc import Callable
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks.base import AbstractNetwork, Weights
 from learndyn.numerics.random import Source
 from learndyn.numerics.types import Array
 from learndyn.numerics.values import Value
+from learndyn.problems.examples import Examples
+from learndyn.problems.losses import AbstractLoss
 
 Sampler = Callable[[Source, tuple[int, ...]], tuple[Array, Array]]
+Loss = Callable[[Weights], Array]
 
 
 class MapStatistics(NamedTuple):
-    """What a linear map learns from: loss = loss_scale · tr[(w̄ − target) Σ (w̄ − target)ᵀ].
+    """What a linear map learns from: loss = scale · tr[(w̄ − target) Σ (w̄ − target)ᵀ].
 
     Attributes:
         target: the best map, (outputs, inputs).
@@ -29,43 +32,77 @@ class MapStatistics(NamedTuple):
 
 
 class AbstractProblem(Value):
-    """Where examples come from and what they are called; loss_scale · |y − output|²."""
+    """Where examples come from, what they are called, and the loss.
 
-    loss_scale: eqx.AbstractVar[np.ndarray]
+    A problem of one's own states `input_shape`, `loss` and `sampler`. The other methods are
+    what only some problems can say: a rule, a theory or an engine asks for it, and None means
+    that the problem does not know.
+    """
 
-    @property
-    @abc.abstractmethod
-    def dim(self) -> int:
-        """The input dimension N."""
-
-    @property
-    @abc.abstractmethod
-    def outputs(self) -> int | None:
-        """The number of outputs; None for a scalar."""
+    loss: eqx.AbstractVar[AbstractLoss]
 
     @property
     @abc.abstractmethod
-    def fixed_teacher(self) -> Weights | None:
-        """The teacher's weights where the problem fixes them, else None."""
-
-    @abc.abstractmethod
-    def draw_teacher(self, rng: np.random.Generator) -> Weights:
-        """The teacher's weights, drawn or given; an empty tuple where there is no teacher."""
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input."""
 
     @abc.abstractmethod
     def sampler(self, teacher: Weights, dtype) -> Sampler:
-        """Draws labelled examples of a given shape."""
+        """Draws labelled examples (x, y), as a function of (source, shape of the batch)."""
 
-    @abc.abstractmethod
-    def noiseless(self) -> "AbstractProblem":
-        """The same problem without label noise."""
+    @property
+    def input_dtype(self) -> Any:
+        """The type in which a network gets inputs: of floats, or of integers that stay so."""
+        return np.float32
 
-    @abc.abstractmethod
+    @property
+    def dim(self) -> int:
+        """The number N of entries of an input."""
+        return math.prod(self.input_shape)
+
+    @property
+    def output_shape(self) -> tuple[int, ...] | None:
+        """The shape of a target; None where the network's output may have any."""
+        return None
+
+    def check_network(self, network: AbstractNetwork) -> None:
+        """Raises a ValueError where a network's inputs or outputs do not fit."""
+        network.check_input(self.input_shape)
+        self.loss.check(network)
+        allowed = self.output_shape
+        found = network.output_shape(self.input_shape, self.input_dtype)
+        if allowed is not None and math.prod(found) != math.prod(allowed):
+            came = f"{math.prod(found)} outputs" if found else "one scalar output"
+            said = f"{math.prod(allowed)}" if allowed else "one scalar"
+            raise ValueError(f"network: got {came}; allowed here is {said}")
+
+    @property
+    def fixed_teacher(self) -> Weights | None:
+        """The teacher's weights where the problem fixes them, () where it has no teacher."""
+        return ()
+
+    def draw_teacher(self, rng: np.random.Generator) -> Weights:
+        """The teacher's weights, drawn or given; an empty tuple where there is no teacher."""
+        return self.fixed_teacher
+
+    def mean_loss(self, network: AbstractNetwork, weights: Weights, x: Array, y: Array) -> Array:
+        """The loss, averaged over examples x, whose leading axes may be any number."""
+        output = network(weights, x)
+        axes = output.ndim - (x.ndim - len(self.input_shape))
+        return self.loss(output, y, axes)
+
+    def examples(self) -> Examples | None:
+        """All examples, where they are finitely many."""
+        return None
+
+    def measured_on(self, teacher: Weights, dtype) -> Mapping[str, Examples]:
+        """Examples to measure on, by the prefix of the observables: "", "test_", …."""
+        return {}
+
+    def population_loss(self, network: AbstractNetwork, teacher: Weights) -> Loss | None:
+        """The mean loss over all there is, without label noise, where it has a closed form."""
+        return None
+
     def map_statistics(self, teacher: Weights) -> MapStatistics | None:
         """Target and input correlations for a linear network, where they have a closed form."""
-
-    def loss(self, network: AbstractNetwork, weights: Weights, x: Array, y: Array) -> Array:
-        """The loss, summed over outputs, averaged over examples."""
-        squared = (y - network(weights, x)) ** 2
-        each = squared if network.outputs is None else jnp.sum(squared, axis=-1)
-        return jnp.asarray(self.loss_scale).astype(x.dtype) * jnp.mean(each)
+        return None

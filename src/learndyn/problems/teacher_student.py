@@ -1,40 +1,46 @@
 """A teacher network labels Gaussian inputs."""
 
+from collections.abc import Mapping
 from typing import cast
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks import AbstractNetwork, Committee, LinearTeacher
 from learndyn.networks.base import Weights
-from learndyn.numerics.checks import non_negative, positive
+from learndyn.numerics.checks import instance, non_negative
 from learndyn.numerics.gaussian import tabulate
-from learndyn.numerics.random import Source
+from learndyn.numerics.random import HELD_OUT_KEY, Source, Stream, run_words
 from learndyn.numerics.types import Array, Number
-from learndyn.problems.base import AbstractProblem, MapStatistics, Sampler
+from learndyn.problems.base import AbstractProblem, Loss, MapStatistics, Sampler
+from learndyn.problems.examples import Examples
 from learndyn.problems.inputs import Gaussian
+from learndyn.problems.losses import AbstractLoss, SquaredLoss, loss_given
 from learndyn.problems.spectra import Spectrum
 
-NOISE_LANE = 1  # the lane of random numbers for label noise; inputs are lane 0
+HELD_OUT = 4096  # fresh examples on which a network without a theory is measured
 
 
 class TeacherStudent(AbstractProblem):
     """Examples (x, y): x from `inputs`, y = teacher(x) + label_noise · standard normal.
 
     loss = loss_scale · |y − output|², summed over outputs, averaged over examples.
-    loss_scale is 1 in bocchi2026escape and 1/2 in worschech2024scaling.
+    loss_scale is 1 in bocchi2026escape and 1/2 in worschech2024scaling. Without a theory the
+    error is measured on fresh examples without label noise.
 
     Args:
         inputs: a `Gaussian`, or a spectrum, which stands for Gaussian inputs that have it.
         teacher: the network that labels; its `init` is the law of its weights.
         label_noise: standard deviation of the noise on y.
-        loss_scale: factor of the squared error.
+        loss: a loss; None is `SquaredLoss(loss_scale)`.
+        loss_scale: factor of the squared error, 1/2 by default.
     """
 
     inputs: Gaussian
     teacher: AbstractNetwork
     label_noise: np.ndarray
-    loss_scale: np.ndarray
+    loss: AbstractLoss
 
     def __init__(
         self,
@@ -42,53 +48,89 @@ class TeacherStudent(AbstractProblem):
         teacher: AbstractNetwork,
         *,
         label_noise: Number = 0.0,
-        loss_scale: Number = 0.5,
+        loss: AbstractLoss | None = None,
+        loss_scale: Number | None = None,
     ):
         self.inputs = Gaussian(inputs) if isinstance(inputs, Spectrum) else inputs
         self.teacher = teacher
-        teacher.check_input(self.inputs.dim)
+        instance("inputs", self.inputs, Gaussian, "a spectrum or a Gaussian")
+        instance("teacher", teacher, AbstractNetwork, "a network")
+        teacher.check_input((self.inputs.dim,))
         self.label_noise = non_negative("label_noise", label_noise)
-        self.loss_scale = positive("loss_scale", loss_scale)
+        self.loss = loss_given(loss, loss_scale)
 
     @property
-    def dim(self) -> int:
-        return self.inputs.dim
+    def loss_scale(self) -> Array:
+        """The factor of the squared loss, for theories that cover no other."""
+        assert isinstance(self.loss, SquaredLoss)
+        return self.loss.scale
 
     @property
-    def outputs(self) -> int | None:
-        return self.teacher.outputs
+    def input_shape(self) -> tuple[int, ...]:
+        return (self.inputs.dim,)
+
+    @property
+    def output_shape(self) -> tuple[int, ...] | None:
+        return self.teacher.output_shape(self.input_shape)
+
+    def mean_loss(self, network: AbstractNetwork, weights: Weights, x: Array, y: Array) -> Array:
+        # The dimension is not known while tracing, but inputs are vectors.
+        output = network(weights, x)
+        return self.loss(output, y, output.ndim - (x.ndim - 1))
 
     @property
     def fixed_teacher(self) -> Weights | None:
         return self.teacher.matrix if isinstance(self.teacher, LinearTeacher) else None
 
     def draw_teacher(self, rng: np.random.Generator) -> Weights:
-        return self.teacher.sample(rng, self.dim)
-
-    def noiseless(self) -> "TeacherStudent":
-        return TeacherStudent(self.inputs, self.teacher, loss_scale=self.loss_scale)
+        return self.teacher.sample(rng, self.input_shape)
 
     def sampler(self, teacher: Weights, dtype) -> Sampler:
-        inputs = self.inputs.sampler(teacher.shape[-1], dtype)
+        return self._sampler(teacher, dtype, noisy=True)
+
+    def _sampler(self, teacher: Weights, dtype, noisy: bool) -> Sampler:
+        inputs = self.inputs.sampler(self.teacher.dim_of(teacher), dtype)
         noise = jnp.asarray(self.label_noise).astype(dtype)
-        axis = () if self.outputs is None else (self.outputs,)
 
         def sample(source: Source, shape: tuple[int, ...]) -> tuple[Array, Array]:
             x = inputs(source, shape)
-            error = source.normal((*shape, *axis), dtype, NOISE_LANE)
-            return x, self.teacher(teacher, x) + noise * error
+            y = self.teacher(teacher, x)
+            error = source.normal(y.shape, dtype, Stream.LABEL_NOISE) if noisy else 0
+            return x, y + noise * error
 
         return sample
+
+    def measured_on(self, teacher: Weights, dtype) -> Mapping[str, Examples]:
+        teacher = jax.tree.map(jnp.asarray, teacher)
+        sample = self._sampler(teacher, dtype, noisy=False)
+        x, y = sample(Source(run_words(HELD_OUT_KEY, 0), jnp.asarray(0)), (HELD_OUT,))
+        return {"": Examples(x, y, f"{HELD_OUT} held-out examples without label noise")}
+
+    def population_loss(self, network: AbstractNetwork, teacher: Weights) -> Loss | None:
+        """A closed form for linear maps, and for committees that share their activation."""
+        if not isinstance(self.loss, SquaredLoss):
+            return None
+        statistics = self.map_statistics(teacher)
+        if statistics is not None and network.is_linear:
+            # A linear network's matrix is what it makes of the unit vectors, transposed.
+            unit = jnp.eye(self.teacher.dim_of(teacher))
+            matrix = lambda w: network(w, unit).T
+            return lambda w: map_loss(self.loss_scale, matrix(w), statistics)
+        if not (isinstance(network, Committee) and isinstance(self.teacher, Committee)):
+            return None
+        seen = lambda w: self.covariance(network.learning(w), teacher)
+        same = network.activation == self.teacher.activation
+        return (lambda w: self.committee_loss(network, seen(w))) if same else None
 
     def map_statistics(self, teacher: Weights) -> MapStatistics | None:
         if not isinstance(self.teacher, LinearTeacher):
             return None
-        dim = teacher.shape[-1]
+        dim = self.teacher.dim_of(teacher)
         root = jnp.diag(jnp.sqrt(self.inputs.variances(dim)) * jnp.ones(dim))
         turn = self.inputs.from_eigenbasis
         return MapStatistics(teacher, turn(turn(root).T))
 
-    def population_loss(self, network: Committee, covariance: Array) -> Array:
+    def committee_loss(self, network: Committee, covariance: Array) -> Array:
         """⟨loss⟩ without label noise, from the covariance of the pre-activations.
 
         A closed form where student and teacher share their activation.
@@ -116,3 +158,8 @@ class TeacherStudent(AbstractProblem):
         rows = self.inputs.in_eigenbasis(jnp.concatenate([weights, teacher]))
         dim = rows.shape[-1]
         return (rows * self.inputs.variances(dim).astype(rows.dtype)) @ rows.T / dim
+
+
+def map_loss(scale: Array, map_: Array, statistics: MapStatistics) -> Array:
+    """scale · tr[(w̄ − w̄*) Σ (w̄ − w̄*)ᵀ], the loss of a linear map above its floor (Eq. 1)."""
+    return scale * jnp.sum(((map_ - statistics.target) @ statistics.root) ** 2)

@@ -5,5 +5,6 @@ from learndyn.records.files import save as save
 from learndyn.records.files import whole_file as whole_file
 from learndyn.records.joining import join as join
 from learndyn.records.joining import part as part
+from learndyn.records.matching import require_match as require_match
 from learndyn.records.schema import Outcome as Outcome
 from learndyn.records.schema import make_record as make_record

@@ -1,37 +1,60 @@
-"""Records on disk: a file is either whole or not there."""
+"""Files that are either whole or not there, and records kept in them."""
 
 import contextlib
+import glob
 import os
 import pathlib
-import tempfile
+import platform
+import secrets
 from collections.abc import Iterator
 
 import xarray as xr
 
+DAMAGE = (OSError, KeyError, RuntimeError, ValueError)  # what reading a damaged file may raise
+
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike) -> Iterator[pathlib.Path]:
-    """A path to write to; it takes the place of `path` once the block ends without error."""
+    """A path to write to; it takes the place of `path` once the block ends without error.
+
+    What was written has reached the disk by then. What a killed process left half written for
+    the same `path` is removed.
+
+    Args:
+        path: the file.
+
+    Yields:
+        The path to write to, in the same folder and with the same ending.
+
+    Raises:
+        ValueError: where the file cannot be written (disk full, no permission, no folder).
+    """
     path = pathlib.Path(path)
-    folder = tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent)
-    part = pathlib.Path(folder) / path.name
-    try:
-        yield part
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-        os.rmdir(folder)
+    part = path.with_name(f"{_prefix(path)}{os.getpid()}.{secrets.token_hex(4)}{path.suffix}")
+    with _one_line(path, "a file that can be written"):
+        _sweep(path)
+        try:
+            yield part
+            _flush(part)
+            os.replace(part, path)
+        finally:
+            part.unlink(missing_ok=True)
 
 
 def save(record: xr.Dataset, path: str | os.PathLike) -> None:
-    """Writes a record as NetCDF; an interrupted write leaves nothing behind.
+    """Writes a record as NetCDF, whole or not at all.
 
     Args:
         record: the record.
         path: the file, by custom ending in `.nc`.
+
+    Raises:
+        ValueError: where the file cannot be written.
     """
+    # Made in memory: HDF5 does not survive a disk that is full.
+    content = record.to_netcdf(None, engine="h5netcdf")
     with whole_file(path) as part:
-        record.to_netcdf(part, engine="h5netcdf")
+        part.write_bytes(content)
 
 
 def load(path: str | os.PathLike) -> xr.Dataset:
@@ -42,6 +65,56 @@ def load(path: str | os.PathLike) -> xr.Dataset:
 
     Returns:
         The record, in memory.
+
+    Raises:
+        ValueError: where the file is missing, damaged or of another kind.
     """
-    with xr.open_dataset(path, engine="h5netcdf") as record:
+    with (
+        _one_line(path, "a whole NetCDF file, as `save` writes it", DAMAGE),
+        xr.open_dataset(path, engine="h5netcdf", phony_dims="access") as record,
+    ):
+        if any(str(dim).startswith("phony_dim") for dim in record.dims):
+            raise OSError("HDF5 without named dimensions")
         return record.load()
+
+
+@contextlib.contextmanager
+def _one_line(path: str | os.PathLike, allowed: str, errors=(OSError,)) -> Iterator[None]:
+    """Turns what the system or HDF5 says about a file into one line."""
+    try:
+        yield
+    except errors as error:
+        # HDF5 puts its own words, over several lines, in the place of the system's.
+        number = getattr(error, "errno", None)
+        why = os.strerror(number) if number else str(error).partition("\n")[0].strip("'")
+        raise ValueError(f"path: got {os.fspath(path)!r} ({why}); allowed is {allowed}") from None
+
+
+def _prefix(path: pathlib.Path) -> str:
+    # Process numbers mean something on one computer only, and folders may be shared.
+    return f".{path.name}.{platform.node()}."
+
+
+def _flush(part: pathlib.Path) -> None:
+    with open(part, "rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _sweep(path: pathlib.Path) -> None:
+    """Removes what processes that are gone left half written."""
+    for left in path.parent.glob(glob.escape(_prefix(path)) + "*"):
+        number = left.name.removeprefix(_prefix(path)).partition(".")[0]
+        if number.isdecimal() and _is_gone(int(number)):
+            left.unlink(missing_ok=True)
+
+
+def _is_gone(process: int) -> bool:
+    if os.name != "posix":  # elsewhere signal 0 is not a question
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):  # another user's process, or no process number
+        return False
+    return False

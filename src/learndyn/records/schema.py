@@ -78,8 +78,16 @@ def make_record(
 
 def provenance() -> dict[str, Any]:
     """Versions of what computed, and the device."""
-    versions = {f"version_{name}": importlib.metadata.version(name) for name in PACKAGES}
+    versions = {f"version_{name}": _version(name) for name in PACKAGES}
     return {**versions, "device": jax.devices()[0].device_kind}
+
+
+def _version(package: str) -> str:
+    """A package that runs from its source folder has no version: finished work is kept."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown (not installed)"
 
 
 def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,12 @@
 """How parameters change: gradient estimator × preconditioner × step."""
 
 from learndyn.rules.base import AbstractDeterministicRule as AbstractDeterministicRule
+from learndyn.rules.base import AbstractGradientRule as AbstractGradientRule
 from learndyn.rules.base import AbstractRule as AbstractRule
+from learndyn.rules.base import AbstractSampledRule as AbstractSampledRule
+from learndyn.rules.base import Bound as Bound
+from learndyn.rules.base import StepLaw as StepLaw
 from learndyn.rules.gradient import SGD as SGD
 from learndyn.rules.gradient import GradientDescent as GradientDescent
 from learndyn.rules.natural import NaturalGradient as NaturalGradient
-from learndyn.rules.population import map_loss as map_loss
+from learndyn.rules.optax import Optax as Optax

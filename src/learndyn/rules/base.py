@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,25 +12,68 @@ import numpy as np
 from learndyn.networks import AbstractNetwork
 from learndyn.networks.base import Weights
 from learndyn.numerics.random import Source
+from learndyn.numerics.types import Array
 from learndyn.numerics.values import Value
 from learndyn.problems import AbstractProblem
+from learndyn.rules.batches import batches, check_batches
 
-Stepper = Callable[[Weights, Source], Weights]
+Memory = Any  # a pytree of arrays that a rule carries from step to step
+Loss = Callable[[Weights], Array]
 Velocity = Callable[[Weights], Weights]
 
 
-class AbstractRule(Value):
-    """Turns weights into the next weights: w ← w − learning_rate · direction."""
+class Bound(NamedTuple):
+    """A rule bound to a problem and a network.
 
-    learning_rate: eqx.AbstractVar[np.ndarray]
+    Attributes:
+        init: weights → the memory before the first step.
+        step: (weights, memory, source of random numbers) → the next weights and memory.
+    """
+
+    init: Callable[[Weights], Memory]
+    step: Callable[[Weights, Memory, Source], tuple[Weights, Memory]]
+
+
+class Gradients(NamedTuple):
+    """An estimator of gradients, bound to a problem and a network.
+
+    Attributes:
+        init: the memory before the first step.
+        estimate: (weights, memory, source) → the gradient, the loss that it is of, as a function
+            of the weights, and the next memory.
+    """
+
+    init: Callable[[], Memory]
+    estimate: Callable[[Weights, Memory, Source], tuple[Weights, Loss, Memory]]
+
+
+class StepLaw(NamedTuple):
+    """What enters mean-field equations of w ← w − η · (mean gradient of `batch` examples).
+
+    Attributes:
+        learning_rate: η, the factor of the mean step.
+        batch: fresh examples a step; None for the mean over all there is.
+    """
+
+    learning_rate: Array
+    batch: int | None
+
+    @property
+    def noise(self) -> float:
+        """The share of one example's covariance that a step's gradient has."""
+        return 0.0 if self.batch is None else 1 / self.batch
+
+
+class AbstractRule(Value):
+    """Turns weights into the next weights."""
 
     @abc.abstractmethod
-    def stepper(
+    def bind(
         self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights, dtype
-    ) -> Stepper:
-        """One step as a function (weights, random source) → weights.
+    ) -> Bound:
+        """The rule's memory and step for a problem and a network.
 
-        What does not change between steps is computed before the function is returned.
+        What does not change between steps is computed here, once.
 
         Args:
             problem: where examples come from.
@@ -38,11 +82,98 @@ class AbstractRule(Value):
             dtype: precision of the weights.
 
         Returns:
-            The step.
+            The memory and the step.
         """
 
+    @property
+    @abc.abstractmethod
+    def samples(self) -> bool:
+        """Whether a step draws random numbers, so that runs differ."""
 
-class AbstractDeterministicRule(AbstractRule):
+    @property
+    def step_law(self) -> StepLaw | None:
+        """What enters mean-field equations, where the rule is of their kind."""
+        return None
+
+    def check(self, problem: AbstractProblem) -> None:
+        """Raises a ValueError where the rule cannot draw from a problem."""
+
+
+class AbstractGradientRule(AbstractRule):
+    """w ← w − learning_rate · gradient, for some estimator of gradients."""
+
+    learning_rate: eqx.AbstractVar[np.ndarray]
+
+    @abc.abstractmethod
+    def gradients(
+        self,
+        problem: AbstractProblem,
+        network: AbstractNetwork,
+        teacher: Weights,
+        dtype,
+        *,
+        batch: int | None = None,
+        sampling: str | None = None,
+    ) -> Gradients:
+        """The rule's estimator; `batch` and `sampling` replace the rule's own where they are given.
+
+        The learning rate plays no part in it.
+        """
+
+    def bind(
+        self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights, dtype
+    ) -> Bound:
+        found = self.gradients(problem, network, teacher, dtype)
+
+        def step(weights: Weights, memory: Memory, source: Source) -> tuple[Weights, Memory]:
+            gradient, _, memory = found.estimate(weights, memory, source)
+            return moved(weights, gradient, -self.learning_rate), memory
+
+        return Bound(lambda weights: found.init(), step)
+
+
+class AbstractSampledRule(AbstractGradientRule):
+    """A rule whose every step sees `batch` fresh or drawn examples."""
+
+    batch: eqx.AbstractVar[int]
+    sampling: eqx.AbstractVar[str]
+
+    @abc.abstractmethod
+    def estimate(
+        self, problem: AbstractProblem, network: AbstractNetwork
+    ) -> Callable[[Weights, Array, Array, Source], Weights]:
+        """The gradient for given examples, as a function of (weights, x, y, source)."""
+
+    @property
+    def samples(self) -> bool:
+        return True
+
+    def check(self, problem: AbstractProblem) -> None:
+        check_batches(problem, self.batch, self.sampling)
+
+    def gradients(
+        self,
+        problem: AbstractProblem,
+        network: AbstractNetwork,
+        teacher: Weights,
+        dtype,
+        *,
+        batch: int | None = None,
+        sampling: str | None = None,
+    ) -> Gradients:
+        batch, sampling = batch or self.batch, sampling or self.sampling
+        drawn = batches(problem, network, teacher, dtype, batch, sampling)
+        gradient = self.estimate(problem, network)
+
+        def estimate(weights: Weights, memory: Memory, source: Source):
+            x, y, memory = drawn.draw(memory, source)
+            loss = lambda w: problem.mean_loss(network, w, x, y)
+            return gradient(weights, x, y, source), loss, memory
+
+        return Gradients(drawn.init, estimate)
+
+
+class AbstractDeterministicRule(AbstractGradientRule):
     """A rule without sampling: it sees the population, or all of a data set."""
 
     @abc.abstractmethod
@@ -51,11 +182,30 @@ class AbstractDeterministicRule(AbstractRule):
     ) -> Velocity:
         """D weights / d (learning rate × steps), as a function of the weights."""
 
-    def stepper(
-        self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights, dtype
-    ) -> Stepper:
+    @property
+    def samples(self) -> bool:
+        return False
+
+    def gradients(
+        self,
+        problem: AbstractProblem,
+        network: AbstractNetwork,
+        teacher: Weights,
+        dtype,
+        *,
+        batch: int | None = None,
+        sampling: str | None = None,
+    ) -> Gradients:
+        if batch is not None:
+            name = type(self).__name__
+            raise ValueError(f"batch: got {batch} for {name}, which sees all; allowed is None")
         velocity = self.velocity(problem, network, teacher)
-        return lambda w, _: moved(w, velocity(w), self.learning_rate)
+        loss = problem.population_loss(network, teacher) or (lambda w: jnp.nan)
+
+        def estimate(weights: Weights, memory: Memory, source: Source):
+            return jax.tree.map(lambda v: -v, velocity(weights)), loss, memory
+
+        return Gradients(tuple, estimate)
 
 
 def moved(weights: Weights, velocity: Weights, learning_rate) -> Weights:

@@ -1,41 +1,49 @@
 """Gradient rules: w ← w − learning_rate · ∇loss."""
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import numpy as np
 
 from learndyn.networks import AbstractNetwork
 from learndyn.networks.base import Weights
-from learndyn.numerics.checks import positive, positive_int
-from learndyn.numerics.types import Number
+from learndyn.numerics.checks import one_of, positive, positive_int
+from learndyn.numerics.random import Source
+from learndyn.numerics.types import Array, Number
 from learndyn.problems import AbstractProblem
-from learndyn.rules.base import AbstractDeterministicRule, AbstractRule, Stepper, Velocity, moved
-from learndyn.rules.population import loss_of
+from learndyn.rules.base import AbstractDeterministicRule, AbstractSampledRule, StepLaw, Velocity
+from learndyn.rules.batches import SAMPLINGS
 
 
-class SGD(AbstractRule):
+class SGD(AbstractSampledRule):
     """Stochastic gradient descent: every step sees `batch` fresh or drawn examples.
 
     Args:
         learning_rate: η of w ← w − η ∇loss, the loss averaged over the batch.
         batch: number of examples a step.
+        sampling: of a data set: "replacement", or "epochs" for shuffled passes, of which a last
+            batch that is too short is left out.
     """
 
     learning_rate: np.ndarray
     batch: int = eqx.field(static=True)
+    sampling: str = eqx.field(static=True)
 
-    def __init__(self, learning_rate: Number, *, batch: int = 1):
+    def __init__(self, learning_rate: Number, *, batch: int = 1, sampling: str = "replacement"):
         self.learning_rate = positive("learning_rate", learning_rate)
         self.batch = positive_int("batch", batch)
+        self.sampling = one_of("sampling", sampling, SAMPLINGS)
 
-    def stepper(
-        self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights, dtype
-    ) -> Stepper:
-        sample = problem.sampler(teacher, dtype)
-        gradient = jax.grad(lambda w, x, y: problem.loss(network, w, x, y))
-        # A batch axis of length one would turn products of vectors into slower ones of matrices.
-        shape = () if self.batch == 1 else (self.batch,)
-        return lambda w, source: moved(w, gradient(w, *sample(source, shape)), -self.learning_rate)
+    @property
+    def step_law(self) -> StepLaw | None:
+        return StepLaw(self.learning_rate, self.batch)
+
+    def estimate(
+        self, problem: AbstractProblem, network: AbstractNetwork
+    ) -> Callable[[Weights, Array, Array, Source], Weights]:
+        gradient = jax.grad(lambda w, x, y: problem.mean_loss(network, w, x, y))
+        return lambda weights, x, y, source: gradient(weights, x, y)
 
 
 class GradientDescent(AbstractDeterministicRule):
@@ -50,8 +58,19 @@ class GradientDescent(AbstractDeterministicRule):
     def __init__(self, learning_rate: Number):
         self.learning_rate = positive("learning_rate", learning_rate)
 
+    @property
+    def step_law(self) -> StepLaw | None:
+        return StepLaw(self.learning_rate, None)
+
     def velocity(
         self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights
     ) -> Velocity:
-        gradient = jax.grad(loss_of(self, problem, network, teacher))
+        loss = problem.population_loss(network, teacher)
+        if loss is None:
+            raise ValueError(
+                "rule: got GradientDescent without a population loss in closed form; allowed are "
+                "deep linear networks with a linear teacher, committees that share the teacher's "
+                "activation, or a Dataset"
+            )
+        gradient = jax.grad(loss)
         return lambda w: jax.tree.map(lambda g: -g, gradient(w))

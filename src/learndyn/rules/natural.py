@@ -20,8 +20,8 @@ from learndyn.networks.base import Weights
 from learndyn.numerics.checks import non_negative, one_of, positive
 from learndyn.numerics.matrix_product import FORMS, inverse_power, natural_direction, product
 from learndyn.numerics.types import Array, Number
-from learndyn.problems import AbstractProblem, Dataset
-from learndyn.rules.base import AbstractDeterministicRule, Stepper, Velocity, moved
+from learndyn.problems import AbstractProblem, Examples, MapStatistics, SquaredLoss
+from learndyn.rules.base import AbstractDeterministicRule, Velocity
 
 
 class NaturalGradient(AbstractDeterministicRule):
@@ -61,7 +61,7 @@ class NaturalGradient(AbstractDeterministicRule):
         if not 0 <= self.power <= 1:
             allowed = "a number between 0 and 1 (power = 1/q with q ≥ 1)"
             raise ValueError(f"power: got {power!r}; allowed is {allowed}")
-        self.blocks = bool(blocks)
+        self.blocks = one_of("blocks", blocks, (False, True))
         self.damping = non_negative("damping", damping)
         self.damping_form = one_of("damping_form", damping_form, FORMS)
         self.clip = None if clip is None else positive("clip", clip)
@@ -69,30 +69,30 @@ class NaturalGradient(AbstractDeterministicRule):
     def velocity(
         self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights
     ) -> Velocity:
-        if isinstance(network, DeepLinear):
-            return self._of_maps(problem, teacher)
-        if isinstance(problem, Dataset):
-            return self._of_outputs(problem, network)
+        """As long as `clip` allows an update at this learning rate to be."""
+        found = self._unclipped(problem, network, teacher)
+        return lambda weights: self._clipped(found(weights))
+
+    def _unclipped(
+        self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights
+    ) -> Velocity:
+        statistics = problem.map_statistics(teacher)
+        if isinstance(network, DeepLinear) and statistics is not None:
+            return self._of_maps(problem, statistics)
+        every = problem.examples()
+        if every is not None:
+            return self._of_outputs(problem, network, every)
         raise ValueError(
             "rule: got NaturalGradient on fresh examples of a non-linear network; "
             "allowed are deep linear networks with a linear teacher, or a Dataset"
         )
 
-    def stepper(
-        self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights, dtype
-    ) -> Stepper:
-        velocity = self.velocity(problem, network, teacher)
-
-        def step(weights: Weights, _: Any) -> Weights:
-            change = velocity(weights)
-            if self.clip is not None:
-                squares = [jnp.sum(v**2) for v in jax.tree.leaves(change)]
-                size = jnp.sqrt(sum(squares)) * self.learning_rate
-                shrink = jnp.minimum(1.0, self.clip / jnp.maximum(size, 1e-300))
-                change = jax.tree.map(lambda v: shrink * v, change)
-            return moved(weights, change, self.learning_rate)
-
-        return step
+    def _clipped(self, change: Weights) -> Weights:
+        if self.clip is None:
+            return change
+        size = jnp.sqrt(sum(jnp.sum(v**2) for v in jax.tree.leaves(change))) * self.learning_rate
+        shrink = jnp.minimum(1.0, self.clip / jnp.maximum(size, 1e-300))
+        return jax.tree.map(lambda v: shrink.astype(v.dtype) * v, change)
 
     def direction(self, jacobian: Weights, residual: Array) -> Weights:
         """H^(−power) g from per-example Jacobians and ∂loss/∂output.
@@ -127,7 +127,7 @@ class NaturalGradient(AbstractDeterministicRule):
         def update(updates, state, params=None, *, inputs, output_gradient, **extra):
             del updates, extra
             jacobian = jax.vmap(lambda x: jax.jacobian(apply)(params, x))(inputs)
-            found = self.direction(jacobian, output_gradient)
+            found = self._clipped(self.direction(jacobian, output_gradient))
             step = lambda d: -jnp.asarray(self.learning_rate).astype(d.dtype) * d
             return jax.tree.map(step, found), state
 
@@ -146,28 +146,30 @@ class NaturalGradient(AbstractDeterministicRule):
     def _inverse(self, kernel: Array, r: Array) -> Array:
         return inverse_power(kernel, r, self.power, damping=self.damping, form=self.damping_form)
 
-    def _of_outputs(self, problem: Dataset, network: AbstractNetwork) -> Velocity:
-        x, y = jnp.asarray(problem.x), jnp.asarray(problem.y)
-        y = y.reshape(len(y), -1)
-        apply = lambda w, x: jnp.atleast_1d(network(w, x))
-
+    def _of_outputs(
+        self, problem: AbstractProblem, network: AbstractNetwork, every: Examples
+    ) -> Velocity:
         def velocity(weights: Weights) -> Weights:
+            x, y = every.take(slice(None), jax.tree.leaves(weights)[0].dtype)
+            one = lambda w, x: network(w, x[None])[0]
             output, jacobian = jax.vmap(
-                lambda x: (apply(weights, x), jax.jacobian(apply)(weights, x))
-            )(x)
-            residual = 2 * problem.loss_scale * (output - y)
-            return jax.tree.map(lambda d: -d, self.direction(jacobian, residual))
+                lambda x: (one(weights, x), jax.jacobian(one)(weights, x))
+            )(x)  # fmt: skip
+            axes = output.ndim - 1
+            residual = jax.grad(lambda o: jnp.sum(problem.loss.each(o, y, axes)))(output)
+            rows = lambda leaf: leaf.reshape(len(x), -1, *leaf.shape[output.ndim :])
+            found = self.direction(jax.tree.map(rows, jacobian), residual.reshape(len(x), -1))
+            return jax.tree.map(lambda d: -d, found)
 
         return velocity
 
-    def _of_maps(self, problem: AbstractProblem, teacher: Weights) -> Velocity:
-        statistics = problem.map_statistics(teacher)
-        if statistics is None:
-            raise ValueError("rule: got NaturalGradient without a linear target; allowed is one")
+    def _of_maps(self, problem: AbstractProblem, statistics: MapStatistics) -> Velocity:
         target, root = statistics
+        assert isinstance(problem.loss, SquaredLoss)
+        scale = 2 * problem.loss.scale
 
         def velocity(weights: Weights) -> Weights:
-            drive = 2 * problem.loss_scale * (product(weights) - target) @ root
+            drive = scale * (product(weights) - target) @ root
             found = natural_direction(
                 weights, drive, self.power, root=root, blocks=self.blocks,
                 damping=self.damping, form=self.damping_form,

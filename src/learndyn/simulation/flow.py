@@ -29,13 +29,7 @@ def follow(
         weights: the weights at time 0, float64.
         teacher: the teacher's weights.
         measure: takes the weights at every time, as run 0.
-
-    Raises:
-        ValueError: for a rule that samples.
     """
-    if not is_deterministic(system):
-        came = type(system.rule).__name__
-        raise ValueError(f"method: got 'flow' for {came}, which samples; allowed is 'direct'")
     found = to_numpy(_integrate(system, weights, teacher, times))
     for index, time in enumerate(times):
         gone = (found.diverged or not found.succeeded) and time > found.end
@@ -45,14 +39,18 @@ def follow(
             return
 
 
-def is_deterministic(system: System) -> bool:
-    """Whether the rule does without sampling, so that all runs are the same."""
-    return isinstance(system.rule, AbstractDeterministicRule)
+def check_flow(system: System) -> AbstractDeterministicRule:
+    """The rule, or a ValueError where it has no flow."""
+    if isinstance(system.rule, AbstractDeterministicRule):
+        return system.rule
+    came = type(system.rule).__name__
+    why = "samples" if system.rule.samples else "has a memory"
+    raise ValueError(f"method: got 'flow' for {came}, which {why}; allowed is 'direct'")
 
 
 @eqx.filter_jit
 def _integrate(system: System, weights: Weights, teacher: Weights, times: Array) -> Trajectory:
-    velocity = system.rule.velocity(system.problem, system.network, teacher)  # pyright: ignore
+    velocity = check_flow(system).velocity(system.problem, system.network, teacher)
     bound = np.sqrt(DIVERGED) * largest((weights, teacher))
     keep = lambda w: w
     return ode.integrate(velocity, weights, times, keep, rtol=RTOL, atol=ATOL, bound=bound)

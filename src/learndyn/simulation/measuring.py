@@ -1,6 +1,7 @@
-"""What a simulation records: the theory's own observables, or the error on examples."""
+"""What a simulation records: the theory's own observables, and the error on examples."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -9,15 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks.base import Weights
-from learndyn.numerics.random import Source, run_words
 from learndyn.numerics.types import Array
-from learndyn.problems import Dataset
+from learndyn.problems import Examples
+from learndyn.problems.losses import is_labels, is_right
 from learndyn.system import System
 from learndyn.theory import AbstractTheory, Variable, find_theory
 from learndyn.theory.base import DIVERGED, State
 
-TEST_EXAMPLES = 4096
-TEST_KEY = 2**31 - 1  # the held-out examples are the same whatever the seed of the runs
+BLOCK = 2**22  # numbers in the inputs that are evaluated at once
+LARGEST = np.finfo(np.float64).max
 
 Probe = Callable[[Weights, Weights], Any]
 Read = Callable[[Weights], dict[str, np.ndarray] | None]
@@ -88,17 +89,21 @@ def measurement_of(
     probes: Mapping[str, Probe],
     shape: tuple[int, int],
 ) -> Measurement:
-    """The measurement that suits a system: by its theory, or on held-out examples."""
+    """The measurement that suits a system: by its theory, and on the problem's examples."""
     theory = find_theory(system)
-    if theory is None:
-        read, said = _on_examples(system, weights, teacher)
-        labels: Mapping[str, Variable] = {"error": Variable((), f"error on {said}", "")}
-        attributes = {"error_from": said}
-    else:
-        labels, read = theory.variables, _by_theory(theory, weights, teacher)
-        attributes = {"theory": theory.name}
-    read = _with_probes(read, teacher, probes)
-    return Measurement(labels, read, weights, shape, attributes)
+    dtype = jax.tree.leaves(weights)[0].dtype
+    # A theory measures without examples: fresh ones are not drawn beside it.
+    drawn = theory is None or system.problem.examples() is not None
+    sets = system.problem.measured_on(teacher, dtype) if drawn else {}
+    on_examples = OnExamples(system, sets, dtype, error=theory is None)
+    reads = [_while_small((weights, teacher), theory is not None), on_examples]
+    labels = on_examples.labels
+    attributes = {f"{p}error_from": e.name for p, e in sets.items() if f"{p}error" in labels}
+    if theory is not None:
+        reads.append(_by_theory(theory, teacher))
+        labels, attributes = {**theory.variables, **labels}, {"theory": theory.name, **attributes}
+    reads.append(_by_probes(teacher, probes))
+    return Measurement(labels, _all_of(reads), weights, shape, attributes)
 
 
 def measurement_of_states(
@@ -109,13 +114,33 @@ def measurement_of_states(
     return Measurement(theory.variables, theory.observe, state, shape, attributes)
 
 
-def _by_theory(theory: AbstractTheory, weights: Weights, teacher: Weights) -> Read:
-    bound = np.sqrt(DIVERGED) * _largest((weights, teacher))
+def _all_of(reads: Sequence[Read]) -> Read:
+    """What all of them read, or None where one finds that the run has diverged."""
 
     def read(weights: Weights) -> dict[str, np.ndarray] | None:
-        return theory.measure(weights, teacher) if _largest(weights) <= bound else None
+        found: dict[str, np.ndarray] = {}
+        for each in reads:
+            values = each(weights)
+            if values is None:
+                return None
+            found |= values
+        return found
 
     return read
+
+
+def _while_small(first: Any, bounded: bool) -> Read:
+    bound = np.sqrt(DIVERGED) * _largest(first) if bounded else np.inf
+    # NaN is not below any bound, nor is infinity below itself.
+    return lambda weights: {} if _largest(weights) <= min(bound, LARGEST) else None
+
+
+def _by_theory(theory: AbstractTheory, teacher: Weights) -> Read:
+    return lambda weights: theory.measure(weights, teacher)
+
+
+def _by_probes(teacher: Weights, probes: Mapping[str, Probe]) -> Read:
+    return lambda weights: {n: np.asarray(probe(weights, teacher)) for n, probe in probes.items()}
 
 
 def _largest(weights: Any) -> float:
@@ -123,37 +148,65 @@ def _largest(weights: Any) -> float:
     return float(np.max([np.max(np.abs(leaf)) for leaf in jax.tree.leaves(weights)]))
 
 
-def _on_examples(system: System, weights: Weights, teacher: Weights) -> tuple[Read, str]:
-    """The loss on a whole data set, or on held-out examples; and which of the two."""
-    problem = system.problem
-    if isinstance(problem, Dataset):
-        examples, said = (problem.x, problem.y), f"all {len(problem.x)} examples of the data set"
-    else:
-        dtype = jax.tree.leaves(weights)[0].dtype
-        sample = problem.noiseless().sampler(jax.tree.map(jnp.asarray, teacher), dtype)
-        examples = sample(Source(run_words(TEST_KEY, 0), jnp.asarray(0)), (TEST_EXAMPLES,))
-        said = f"{TEST_EXAMPLES} held-out examples without label noise"
-    examples = jax.tree.map(jnp.asarray, examples)  # moved to the device once
+class OnExamples:
+    """Reads the loss on sets of examples, and with labels the accuracy.
 
-    def read(weights: Weights) -> dict[str, np.ndarray] | None:
-        error = np.asarray(_loss(system, weights, *examples))
-        return {"error": error} if np.isfinite(error) else None
+    The sets are cut into blocks of one size, so that all of them are one compiled program, and
+    activations of a large set need not fit into memory at once.
 
-    return read, said
+    Args:
+        system: what learns.
+        sets: prefix of the observables' names ("", "test_", …) → the set.
+        dtype: precision of the weights.
+        error: whether the loss is wanted for the set without a prefix, which a theory may say.
+    """
+
+    def __init__(self, system: System, sets: Mapping[str, Examples], dtype, error: bool):
+        self._system, self._dtype = system, dtype
+        largest = max((len(e.x) for e in sets.values()), default=1)
+        block = min(largest, max(1, BLOCK // math.prod(system.problem.input_shape)))
+        self.labels: dict[str, Variable] = {}
+        self._blocks = {}
+        for prefix, examples in sets.items():
+            named = _labels(prefix, examples, error or prefix != "")
+            self.labels |= named
+            if named:
+                self._blocks[prefix] = list(_blocks(examples, block))
+
+    def __call__(self, weights: Weights) -> dict[str, np.ndarray] | None:
+        found = {}
+        for prefix, blocks in self._blocks.items():
+            parts = [_sums(self._system, weights, each, self._dtype) for each in blocks]
+            error, right = np.sum(np.asarray(parts, np.float64), axis=0)
+            found |= {f"{prefix}error": error, f"{prefix}accuracy": right}
+        finite = all(np.isfinite(found[name]) for name in self.labels)
+        return {name: np.asarray(found[name]) for name in self.labels} if finite else None
+
+
+def _labels(prefix: str, examples: Examples, error: bool) -> dict[str, Variable]:
+    said = {"error": f"error on {examples.name}"} if error else {}
+    if is_labels(examples.y):
+        said["accuracy"] = f"share of labels found on {examples.name}"
+    return {prefix + name: Variable((), text, "") for name, text in said.items()}
+
+
+def _blocks(examples: Examples, size: int) -> Iterator[tuple[Array, Array, np.ndarray]]:
+    """Inputs, targets and the weight of each example in the mean; a short block is filled up."""
+    x, y, count = np.asarray(examples.x), np.asarray(examples.y), len(examples.x)
+    for first in range(0, count, size):
+        index = np.minimum(np.arange(first, first + size), count - 1)
+        weight = (np.arange(first, first + size) < count) / count
+        yield jnp.asarray(x[index]), jnp.asarray(y[index]), weight
 
 
 @eqx.filter_jit
-def _loss(system: System, weights: Weights, x: Array, y: Array) -> Array:
-    return system.problem.loss(system.network, weights, x, y)
-
-
-def _with_probes(read: Read, teacher: Weights, probes: Mapping[str, Probe]) -> Read:
-    def both(weights: Weights) -> dict[str, np.ndarray] | None:
-        values = read(weights)
-        if values is None:
-            return None
-        return values | {
-            name: np.asarray(probe(weights, teacher)) for name, probe in probes.items()
-        }
-
-    return both
+def _sums(
+    system: System, weights: Weights, block: tuple[Array, Array, Array], dtype
+) -> tuple[Array, Array]:
+    """The loss and the number of labels found, summed with the examples' weights."""
+    weight = block[2]
+    x, y = Examples(block[0], block[1], "").take(slice(None), dtype)
+    output = system.network(weights, x)
+    losses = system.problem.loss.each(output, y, output.ndim - 1)
+    right = is_right(output, y) if is_labels(y) else jnp.zeros(len(y))
+    return jnp.sum(weight * losses), jnp.sum(weight * right)

@@ -14,7 +14,7 @@ from learndyn.numerics.random import Source, run_words
 from learndyn.numerics.types import Array
 from learndyn.start import Start
 from learndyn.system import System
-from learndyn.theory import theory_of
+from learndyn.theory import clock_of, theory_of
 
 BATCH = 256  # steps held in memory at once
 
@@ -41,15 +41,16 @@ def measure_drift(system: System, start: Start, *, trials: int, key: int = 0) ->
         Mean and standard error, each as a state.
     """
     trials = positive_int("trials", trials)
-    theory, per_time = theory_of(system), system.network.steps_per_time(system.dim)
+    theory, per_time = theory_of(system), clock_of(system).steps
     first = theory.project(start.weights, start.teacher)
 
     @eqx.filter_jit
     def changes(weights: Weights, teacher: Weights, words: Array) -> Any:
-        step = system.rule.stepper(system.problem, system.network, teacher, weights.dtype)
+        rule = system.rule.bind(system.problem, system.network, teacher, weights.dtype)
+        memory = rule.init(weights)
 
         def change(index: Array) -> Any:
-            state = theory.project(step(weights, Source(words, index)), teacher)
+            state = theory.project(rule.step(weights, memory, Source(words, index))[0], teacher)
             return jax.tree.map(lambda new, old: (new - old) * per_time, state, first)
 
         return jax.lax.map(change, jnp.arange(trials), batch_size=BATCH)

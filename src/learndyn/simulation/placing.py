@@ -3,8 +3,8 @@
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import jax
@@ -13,6 +13,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 CHUNK_SECONDS = 0.25  # between two looks at the progress bar and at Ctrl-C
 SHORTEST = 64  # steps in a piece
+LOOK_SECONDS = 0.1  # between two looks at what became of other threads
+GRACE_SECONDS = 4 * CHUNK_SECONDS  # that threads have to end in, once told to
 
 Tree = TypeVar("Tree")
 Follow = Callable[[slice, threading.Event], None]
@@ -55,18 +57,51 @@ def spread(tree: Tree, axis: int) -> Tree:
 def in_threads(follow: Follow, parts: list[slice]) -> None:
     """Calls follow(group, stop) for every group, a thread for each core.
 
+    Ctrl-C ends it, and an error in one thread all of it, even where a thread never comes back:
+    that one is left behind, and does not keep the interpreter from ending.
+
     Args:
         follow: the work; it should return soon after `stop` is set.
         parts: the groups.
     """
-    stop = threading.Event()
-    with ThreadPoolExecutor(cores()) as pool:
+    stop, left, errors = threading.Event(), deque(parts), []
+
+    def work() -> None:
         try:
-            for _ in pool.map(lambda group: follow(group, stop), parts):
-                pass
-        except BaseException:
-            stop.set()  # before the pool waits for its threads
-            raise
+            while (group := _first_of(left)) is not None and not stop.is_set():
+                follow(group, stop)
+        except BaseException as error:
+            errors.append(error)
+            stop.set()
+
+    # Not a pool: the interpreter would wait for its threads at the end.
+    threads = [threading.Thread(target=work, daemon=True) for _ in parts[: cores()]]
+    try:
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads) and not errors:
+            _join(threads, LOOK_SECONDS)
+        if errors:
+            raise errors[0]
+    except BaseException:
+        stop.set()
+        _join(threads, GRACE_SECONDS)
+        raise
+
+
+def _first_of(left: deque[slice]) -> slice | None:
+    try:
+        return left.popleft()
+    except IndexError:  # another thread may have taken the last one just now
+        return None
+
+
+def _join(threads: list[threading.Thread], seconds: float) -> None:
+    """Waits until all threads have ended, or until the time is up."""
+    end = time.monotonic() + seconds
+    for thread in threads:
+        if thread.is_alive():
+            thread.join(max(0.0, end - time.monotonic()))
 
 
 class Pace:

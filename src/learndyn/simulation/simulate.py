@@ -8,20 +8,22 @@ import numpy as np
 import xarray as xr
 
 from learndyn.networks.base import Weights
-from learndyn.numerics.checks import increasing_times, one_of, positive_int
+from learndyn.numerics.checks import increasing_times, one_of, positive_int, seed, step_numbers
 from learndyn.numerics.precision import to_numpy
 from learndyn.numerics.random import Source, run_words
 from learndyn.records import Outcome, make_record
 from learndyn.records.schema import Stopwatch
 from learndyn.simulation.choosing import choose
 from learndyn.simulation.direct import train
-from learndyn.simulation.flow import UNIT, follow, is_deterministic
+from learndyn.simulation.flow import UNIT, check_flow, follow
 from learndyn.simulation.measuring import Probe, measurement_of, measurement_of_states
 from learndyn.simulation.progress import Counter, Report, reporting
 from learndyn.simulation.reduced import follow_chain
-from learndyn.start import Start
+from learndyn.start import Start, given_weights
 from learndyn.start import start as begin
 from learndyn.system import System
+from learndyn.theory import clock_of
+from learndyn.theory.base import Clock
 
 
 def simulate(
@@ -63,18 +65,20 @@ def simulate(
     Raises:
         ValueError: for an argument that is not allowed.
     """
-    times = increasing_times(times)
-    runs = positive_int("runs", runs)
+    times, runs, key = increasing_times(times), positive_int("runs", runs), seed("key", key)
     one_of("dtype", dtype, ("float32", "float64"))
     probes = probes or {}
     method, reduced = choose(system, method, probes)
     flow = method == "flow"
     dtype = dtype if method == "direct" else "float64"
     runs = 1 if flow else runs
-    steps = system.steps(times)
-    if flow:
-        steps = np.rint(times / system.rule.learning_rate).astype(np.int64)
+    clock = (
+        Clock(UNIT, float(1 / check_flow(system).learning_rate), 1.0) if flow else clock_of(system)
+    )
+    steps = step_numbers(times, clock.steps)
     start = begin(system, key=key) if start is None else start
+    start.check(system, weights=reduced is None)
+    about = system.describe()  # before the work, which it must not be able to lose
     watch = Stopwatch()
     with jax.enable_x64(True), reporting(progress, "simulating") as report:
         count, shape = Counter(runs * int(steps[-1]), report), (runs, len(times))
@@ -96,17 +100,16 @@ def simulate(
         measure.variables(),
         times=times,
         steps=steps,
-        time_unit=UNIT if flow else system.network.time_unit,
+        time_unit=clock.unit,
         outcomes=[_outcome(times, index) for index in measure.diverged],
         runs=True,
         attributes={
             "engine": "simulate",
             "method": method,
-            "generator": "none" if is_deterministic(system) else "Philox4x32-10",
+            "generator": "Philox4x32-10" if system.rule.samples else "none",
             "dtype": dtype,
             "key": key,
-            "size": system.dim,
-            "system": system.to_json(),
+            **about,
             **measure.attributes,
             "wall_seconds": watch.seconds(),
         },
@@ -116,7 +119,7 @@ def simulate(
 def update(
     system: System, weights: Weights, *, teacher: Weights | None = None, key: int = 0
 ) -> Weights:
-    """One step of the rule, in the precision of the weights.
+    """One step of the rule with fresh memory, in the precision of the weights.
 
     Args:
         system: what learns.
@@ -128,17 +131,17 @@ def update(
         The weights after the step, as NumPy.
 
     Raises:
-        ValueError: where the teacher is missing.
+        ValueError: where the teacher is missing, or weights do not fit the network.
     """
-    teacher = system.problem.fixed_teacher if teacher is None else teacher
-    if teacher is None:
-        raise ValueError("teacher: got None; allowed here are the teacher's weights")
+    key = seed("key", key)
+    weights, teacher = given_weights(system, weights, teacher)
     dtype = jax.tree.leaves(weights)[0].dtype
     with jax.enable_x64(True):
         teacher = jax.tree.map(lambda t: jnp.asarray(t, dtype), teacher)
-        step = system.rule.stepper(system.problem, system.network, teacher, dtype)
+        weights = jax.tree.map(jnp.asarray, weights)
+        rule = system.rule.bind(system.problem, system.network, teacher, dtype)
         source = Source(run_words(key, 0), jnp.asarray(0))
-        return to_numpy(step(jax.tree.map(jnp.asarray, weights), source))
+        return to_numpy(rule.step(weights, rule.init(weights), source)[0])
 
 
 def _outcome(times: np.ndarray, index: int | None) -> Outcome:

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import xarray as xr
 
-from learndyn.numerics.checks import increasing_times, one_of, positive
+from learndyn.numerics.checks import increasing_times, one_of, positive, seed, step_numbers
 from learndyn.numerics.ode import Trajectory
 from learndyn.numerics.precision import to_numpy
 from learndyn.numerics.types import Number
@@ -57,16 +57,18 @@ def solve(
         NoTheory: where no theory covers the system.
         ValueError: for times, tolerances or an order that are not allowed.
     """
-    times = increasing_times(times)
+    times, key = increasing_times(times), seed("key", key)
     theory = theory_of(system)
     one_of("order", order, theory.orders)
     one_of("fluctuations", fluctuations, (False, True) if order not in theory.maps else (False,))
     start = begin(system, key=key) if start is None else start
     tolerances = positive("rtol", rtol), positive("atol", atol)
-    coverage = theory.judge(start.state, start.realise)
-    watch = Stopwatch()
+    start.check(system, weights=False)
     state, clock = theory.check(start.state), theory.clock(order)
-    steps = np.rint(times * clock.steps).astype(np.int64)
+    coverage = theory.judge(start.state, start.realise)
+    steps = step_numbers(times, clock.steps)
+    about = system.describe()  # before the work, which it must not be able to lose
+    watch = Stopwatch()
     with jax.enable_x64(True):
         if fluctuations:
             found, method = _noisy(theory, state, times, order, tolerances)
@@ -97,8 +99,7 @@ def solve(
             "dtype": "float64",
             **({"diffusion_error": theory.diffusion_error(state)} if fluctuations else {}),
             "key": key,
-            "size": system.dim,
-            "system": system.to_json(),
+            **about,
             "wall_seconds": watch.seconds(),
         },
     )

@@ -10,5 +10,6 @@ from learndyn.theory.committee.theory import CommitteeTheory as CommitteeTheory
 from learndyn.theory.deep_linear.state import Modes as Modes
 from learndyn.theory.deep_linear.theory import DeepLinearTheory as DeepLinearTheory
 from learndyn.theory.registry import THEORIES as THEORIES
+from learndyn.theory.registry import clock_of as clock_of
 from learndyn.theory.registry import find_theory as find_theory
 from learndyn.theory.registry import theory_of as theory_of

@@ -43,6 +43,9 @@ class Clock(NamedTuple):
     drift: float
 
 
+STEPS = Clock("steps", 1.0, 1.0)  # where no theory has a clock of its own
+
+
 class Variable(NamedTuple):
     """How a record labels an observable."""
 
@@ -82,6 +85,11 @@ class AbstractTheory(Value):
     @abc.abstractmethod
     def covers(cls, system: System) -> Coverage:
         """Whether this theory covers the system: exactly, approximately or not, and why."""
+
+    @classmethod
+    def natural_clock(cls, system: System) -> Clock | None:
+        """The clock of systems of this theory's kind, also of those it does not cover."""
+        return None
 
     @abc.abstractmethod
     def draw(self, key: int) -> tuple[State, Realise]:
@@ -155,8 +163,7 @@ class AbstractTheory(Value):
 
     def clock(self, order: str) -> Clock:
         """The unit of time at an order, and how it relates to steps and to `drift`."""
-        network = self.system.network
-        return Clock(network.time_unit, network.steps_per_time(self.system.dim), 1.0)
+        return self.natural_clock(self.system) or STEPS
 
     @abc.abstractmethod
     def observe(self, state: State) -> dict[str, Any]:
@@ -187,4 +194,4 @@ def sample(system: System, key: int) -> tuple[Weights, Weights]:
     with jax.enable_x64(True):
         statistics = system.problem.map_statistics(teacher)
     target = None if statistics is None else np.asarray(statistics.target)
-    return system.network.sample(rng, system.dim, target), teacher
+    return system.network.sample(rng, system.problem.input_shape, target), teacher

@@ -1,7 +1,7 @@
 """Which theory covers a system."""
 
 from learndyn.system import System
-from learndyn.theory.base import AbstractTheory, NoTheory
+from learndyn.theory.base import STEPS, AbstractTheory, Clock, NoTheory
 from learndyn.theory.committee.theory import CommitteeTheory
 from learndyn.theory.deep_linear.theory import DeepLinearTheory
 
@@ -35,3 +35,11 @@ def theory_of(system: System) -> AbstractTheory:
         reasons = "; ".join(f"{kind.name}: {kind.covers(system).reason}" for kind in THEORIES)
         raise NoTheory(f"no theory covers this system ({reasons}); `simulate` still runs it")
     return theory
+
+
+def clock_of(system: System, order: str = "full") -> Clock:
+    """The system's unit of time: that of the theory that covers it, or of its kind, or steps."""
+    theory = find_theory(system)
+    if theory is not None:
+        return theory.clock(order)
+    return next(filter(None, (kind.natural_clock(system) for kind in THEORIES)), STEPS)

@@ -15,7 +15,6 @@ from learndyn.numerics.linalg import orthonormal_rows
 from learndyn.numerics.matrix_product import sides
 from learndyn.numerics.precision import in_float64
 from learndyn.plotting import panels
-from learndyn.rules.population import loss_of
 from learndyn.studies.claims import Claim
 from learndyn.studies.curvature2020linear._model import RULES, linear_system
 from learndyn.studies.registry import Report
@@ -154,9 +153,10 @@ def _speeds(rule, scales, starts, targets):
     def measure(scale, start, target):
         weights = tuple(scale * w for w in start)
         velocity = rule.velocity(system.problem, system.network, target)(weights)
-        of_weights = loss_of(rule, system.problem, system.network, target)
+        of_weights = system.problem.population_loss(system.network, target)
+        assert of_weights is not None
         loss, change = jax.jvp(of_weights, (weights,), (velocity,))
-        length = jnp.linalg.norm(jnp.stack([jnp.linalg.norm(v) for v in velocity]))
+        length = jnp.sqrt(sum(jnp.sum(v**2) for v in velocity))
         return jnp.stack([length / jnp.sqrt(loss), -change / loss])
 
     stacked = tuple(jnp.stack(layers) for layers in zip(*starts, strict=True))

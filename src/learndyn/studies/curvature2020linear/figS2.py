@@ -124,7 +124,7 @@ def _left_over(params: Params, rule: Any, widths: tuple[int, ...]) -> list[tuple
 
     def one(rng: np.random.Generator) -> tuple[float, float]:
         target = rng.standard_normal(shape)
-        weights = system.network.sample(rng, widths[0])
+        weights = system.network.sample(rng, widths[:1])
         map_, change = motion(weights, target)
         left = np.linalg.norm(change + map_ - target) / np.linalg.norm(map_ - target)
         worst = max(np.linalg.cond(w) for w in weights) ** 2

@@ -22,8 +22,7 @@ LEVEL = 0.01  # chance of a false alarm in each claim on random starts
 
 def step_times(horizon: float, points: int, system: ld.System) -> np.ndarray:
     """Times α from FIRST to `horizon`, evenly in ln α, at whole steps."""
-    steps = system.steps(np.geomspace(FIRST, horizon, points))
-    return np.unique(steps) / system.network.steps_per_time(system.dim)
+    return np.unique(np.rint(np.geomspace(FIRST, horizon, points) * system.dim)) / system.dim
 
 
 def over_starts(one: Callable[[int], xr.Dataset], starts: int, done: Counter) -> xr.Dataset:

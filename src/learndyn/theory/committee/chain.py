@@ -37,9 +37,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.numerics.gaussian import ACTIVATIONS
-from learndyn.numerics.semidefinite import root_times
+from learndyn.numerics.semidefinite import gram_factor, root_times, rounding
 from learndyn.numerics.types import Array
-from learndyn.rules import SGD
 from learndyn.theory.chain import AbstractChain
 from learndyn.theory.committee.parts import Parts
 from learndyn.theory.committee.state import Overlaps
@@ -58,7 +57,7 @@ class CommitteeChain(AbstractChain):
     """The chain of the module's docstring.
 
     Args:
-        parts: of a system that the committee theory covers, with the rule SGD.
+        parts: of a system that the committee theory covers, under a rule that samples.
     """
 
     normals: int = eqx.field(static=True)
@@ -77,7 +76,7 @@ class CommitteeChain(AbstractChain):
 
     def __init__(self, parts: Parts):
         problem, student, teacher, rule, spectrum = parts
-        assert isinstance(rule, SGD)
+        assert rule.batch is not None
         K, M, L = student.units, teacher.units, spectrum.levels
         self.units, self.teacher_units, self.batch = K, M, rule.batch
         self.activation, self.noisy = student.activation, bool(problem.label_noise > 0)
@@ -195,17 +194,12 @@ def _counted(used: Array, room: Array) -> Array:
 def _coordinates(C: np.ndarray, units: int, count: int) -> np.ndarray:
     """Rows (teacher, then student) whose Gram matrix is C, (d, d), in at most `count` axes.
 
-    Any factor of C, turned so that the teacher's rows are lower triangular. Its rank is that
-    of the correlations, so that rows of very different lengths are all kept. Coordinates that
-    are rounding are zero, so that a student inside the teacher's span has no axis outside it.
+    Any factor of C, turned so that the teacher's rows are lower triangular. Coordinates that are
+    rounding are zero, so that a student inside the teacher's span has no axis outside it.
     """
-    d, rounding = len(C), 8 * len(C) * np.finfo(float).eps
+    d = len(C)
     C = np.roll(C, d - units, axis=(0, 1))  # teacher first
-    lengths = np.sqrt(np.maximum(np.diag(C), 0.0))
-    inverse = np.divide(1.0, lengths, out=np.zeros(d), where=lengths > 0)
-    values, vectors = np.linalg.eigh(inverse[:, None] * C * inverse)
-    kept = values > rounding
-    F = lengths[:, None] * vectors[:, kept] * np.sqrt(values[kept])
+    F = gram_factor(C)
     rank = F.shape[1]
     if rank > count:
         raise ValueError(
@@ -213,6 +207,6 @@ def _coordinates(C: np.ndarray, units: int, count: int) -> np.ndarray:
             f"allowed is at most its dimension {count}"
         )
     turn, _ = np.linalg.qr(F[: d - units].T, mode="complete")
-    rows = F @ turn
-    rows[np.abs(rows) <= rounding * lengths[:, None]] = 0.0
+    rows, lengths = F @ turn, np.sqrt(np.maximum(np.diag(C), 0.0))
+    rows[np.abs(rows) <= rounding(d) * lengths[:, None]] = 0.0
     return np.pad(rows, ((0, 0), (0, d - rank)))

@@ -35,8 +35,8 @@ from scipy.stats import qmc
 
 from learndyn.numerics import wick
 from learndyn.numerics.precision import in_float64
+from learndyn.numerics.semidefinite import symmetric_roots
 from learndyn.numerics.types import Array
-from learndyn.rules import SGD
 from learndyn.theory.committee.parts import Parts
 from learndyn.theory.committee.state import Overlaps
 
@@ -76,9 +76,9 @@ def diffusion(parts: Parts, state: Overlaps, order: str = "full") -> Array:
     Returns:
         D; zero for a rule that does not sample.
     """
-    if not isinstance(parts.rule, SGD):
+    if not parts.rule.noise:
         return jnp.zeros((flatten(state).size,) * 2)
-    return step_moments(parts, state, order)[1] / parts.rule.batch
+    return step_moments(parts, state, order)[1] * parts.rule.noise
 
 
 @in_float64
@@ -95,7 +95,7 @@ def _step_moments(
 ) -> tuple[Array, Array]:
     K, (L, d, _) = parts.student.units, state.gram.shape
     covariances = jnp.asarray(parts.spectrum.values)[:, None, None] * jnp.asarray(state.gram)
-    root, inverse = _roots(jnp.sum(covariances, axis=0))
+    root, inverse = symmetric_roots(jnp.sum(covariances, axis=0))
     exact = points is None
     mean, covariance = _exact(parts, root) if exact else _averaged(parts, root, points)
     A = covariances @ inverse
@@ -119,10 +119,10 @@ def diffusion_error(parts: Parts, state: Overlaps) -> Array:
 
     From two independent scramblings of the points: |D − D'| / (√2 |D|).
     """
-    if parts.student.activation in CLOSED or not isinstance(parts.rule, SGD):
+    if parts.student.activation in CLOSED or not parts.rule.noise:
         return jnp.zeros(())
     one, other = (step_moments(parts, state, seed=SEED + i)[1] for i in range(2))
-    return jnp.linalg.norm(one - other) / (2**0.5 * jnp.linalg.norm(one))
+    return jnp.sqrt(jnp.sum((one - other) ** 2) / (2 * jnp.sum(one**2)))
 
 
 def _exact(parts: Parts, root: Array) -> tuple[Array, Array]:
@@ -171,23 +171,15 @@ def _change(parts: Parts, first: Array, second: Array, order: str) -> Array:
     L, K, M = len(first), student.units, teacher.units
     h = parts.h * jnp.asarray(parts.learning)[:, None, None]
     Q = h * (first[:, :, :K] + first[:, :, :K].swapaxes(1, 2))
-    if order == "full" and isinstance(rule, SGD):
+    if order == "full" and rule.noise:
         share = spectrum.values * spectrum.counts / jnp.sum(spectrum.counts)
-        Q += h**2 / rule.batch * share[:, None, None] * second
+        Q += h**2 * rule.noise * share[:, None, None] * second
     return flatten(Overlaps(Q, h * first[:, :, K:], jnp.zeros((L, M, M))))
 
 
 def _both_sides(map_: Callable[[Array], Array], C: Array) -> Array:
     """M C Mᵀ for a linear map M, given as a function, and a symmetric C."""
     return jax.vmap(map_)(jax.vmap(map_)(C).T)
-
-
-def _roots(sigma: Array) -> tuple[Array, Array]:
-    """Σ^½ and its pseudo-inverse: symmetric, since that root follows the state smoothly."""
-    values, U = jnp.linalg.eigh(sigma)
-    kept = values > len(sigma) * jnp.finfo(sigma.dtype).eps * values[-1]
-    roots = jnp.sqrt(jnp.where(kept, values, 0))
-    return (U * roots) @ U.T, (U * jnp.where(kept, 1 / jnp.where(kept, roots, 1), 0)) @ U.T
 
 
 @functools.lru_cache(maxsize=8)

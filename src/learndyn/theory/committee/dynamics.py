@@ -20,7 +20,6 @@ import jax.numpy as jnp
 
 from learndyn.numerics.gaussian import tabulate
 from learndyn.numerics.types import Array
-from learndyn.rules import SGD
 from learndyn.theory.committee.parts import Parts
 from learndyn.theory.committee.state import Factors, Overlaps
 
@@ -63,11 +62,11 @@ def drift(parts: Parts, state: Overlaps, order: str) -> Overlaps:
 
 def drift_at(parts: Parts, state: Overlaps, sigma: Array, order: str) -> Overlaps:
     """The drift of given overlaps among pre-activations of a given covariance."""
-    pace, K, rule = Pace.of(parts), parts.student.units, parts.rule
+    pace, K = Pace.of(parts), parts.student.units
     pulled = pace.first * (pull(parts, sigma) @ jnp.asarray(state.gram))
     dQ = pulled[:, :, :K] + pulled[:, :, :K].swapaxes(1, 2)
-    if order == "full" and isinstance(rule, SGD):
-        dQ += pace.second * noise(parts, sigma) / rule.batch
+    if order == "full" and parts.rule.noise:
+        dQ += pace.second * noise(parts, sigma) * parts.rule.noise
     return Overlaps(dQ, pulled[:, :, K:], jnp.zeros_like(state.T))
 
 
@@ -89,11 +88,12 @@ def mean_step(parts: Parts, state: Overlaps) -> Overlaps:
     sigma = covariance(parts, state)
     D, flow = pull(parts, sigma), drift(parts, state, "full")
     mean = pace.first**2 * (D @ C @ D.T) / N
-    if not isinstance(parts.rule, SGD):
+    share = parts.rule.noise
+    if not share:
         return _stepped(state, flow, mean, N)
     derivative = jax.vmap(lambda tangent: jax.jvp(lambda s: noise(parts, s), (sigma,), (tangent,)))
     correlated = 2 * pace.first**2 * derivative(C)[1] / N
-    second = correlated / parts.rule.batch + mean * (1 - 1 / parts.rule.batch)
+    second = correlated * share + mean * (1 - share)
     return _stepped(state, flow, second, N)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import block_diag
 
-from learndyn.numerics.linalg import gram_factor
+from learndyn.numerics.semidefinite import gram_factor
 from learndyn.theory.committee.erf_asymptotics import deviation, late_modes, slope_matrix
 from learndyn.theory.committee.state import Overlaps
 

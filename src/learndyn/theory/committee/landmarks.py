@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from learndyn.numerics.precision import in_float64
-from learndyn.rules import SGD
 from learndyn.theory.committee import erf_asymptotics, erf_plateau, linear, quadratic, solutions
 from learndyn.theory.committee.parts import Parts
 
@@ -18,15 +17,12 @@ def of(parts: Parts) -> dict[str, float]:
     activation, trainable = parts.student.activation, parts.student.trainable
     if trainable is not None and trainable < parts.spectrum.dim:
         return {}
-    if activation == "linear":
-        return _linear(parts)
-    if activation == "quadratic":
-        return _quadratic(parts) if parts.spectrum.levels == 1 else {}
-    return _erf(parts)
+    known = {"linear": _linear, "quadratic": _quadratic, "erf": _erf}
+    return known[activation](parts) if activation in known else {}
 
 
 def _linear(parts: Parts) -> dict[str, float]:
-    if not isinstance(parts.rule, SGD):
+    if not parts.rule.noise:
         return {}
     return {"critical_learning_rate": linear.critical_learning_rate(parts)}
 
@@ -56,7 +52,7 @@ def _erf_plateau(parts: Parts) -> dict[str, Any]:
     clock = 2 * problem.loss_scale * student.scale * teacher.scale * K
     rate = clock * erf_plateau.escape_rates(T1, T2, K, ratio)[0]
     return {
-        "plateau_error": problem.population_loss(student, state.gram[0]),
+        "plateau_error": problem.committee_loss(student, state.gram[0]),
         "plateau_R": state.R[0, 0, 0],
         "plateau_Q": state.Q[0, 0, 0],
         "plateau_growth_rate": rate,
@@ -72,9 +68,9 @@ def _erf_late(parts: Parts) -> dict[str, Any]:
     clock = 2 * problem.loss_scale * student.scale**2
     f = np.linalg.eigvalsh(erf_asymptotics.slope_matrix(T * np.eye(M)))
     found = {"slow_rate": 2 * clock * lam[-1] * f[0], "fast_rate": 2 * clock * lam[0] * f[-1]}
-    if isinstance(rule, SGD):
+    if rule.noise:
         gain = clock * trace * erf_asymptotics.critical_gain(M, T)
-        found["critical_learning_rate"] = rule.batch / gain
+        found["critical_learning_rate"] = 1 / (rule.noise * gain)
     return found
 
 
@@ -82,14 +78,17 @@ def _quadratic(parts: Parts) -> dict[str, float]:
     """The forms of `quadratic`, carried to the system's scales.
 
     With T = τ I and θ = b τ λ p*, the student's weights are √(θ/(a p λ)) times the paper's,
-    the risk is loss_scale θ² times, and t runs loss_scale · θ · a · p · λ times as fast.
+    the risk is loss_scale θ² times, and t runs loss_scale · θ · a · p · λ times as fast. For one
+    level only.
     """
+    if parts.spectrum.levels > 1:
+        return {}
     problem, student, teacher, rule, spectrum = parts
     p, p_star, lam = student.units, teacher.units, spectrum.values[0]
     theta = teacher.scale * teacher.init.variance * lam * p_star
     norm, risk = theta / (student.scale * p * lam), problem.loss_scale * theta**2
     clock = problem.loss_scale * theta * student.scale * p * lam
-    kick = clock * rule.learning_rate / rule.batch if isinstance(rule, SGD) else 0.0
+    kick = clock * rule.learning_rate * rule.noise
     found = {
         "norm_fixed_point": norm * quadratic.norm_fixed_point(p),
         "plateau_error": risk * quadratic.plateau_risk(p, p_star),
@@ -99,8 +98,8 @@ def _quadratic(parts: Parts) -> dict[str, float]:
     if problem.label_noise == 0:
         found["plateau_norm"] = norm * quadratic.plateau_norm(p, p_star, kick)
         found["plateau_growth_rate"] = clock * quadratic.plateau_growth_rate(p, p_star, kick)
-        if isinstance(rule, SGD):
-            bound = rule.batch * quadratic.critical_learning_rate(p, p_star) / clock
+        if rule.noise:
+            bound = quadratic.critical_learning_rate(p, p_star) / (rule.noise * clock)
             found["critical_learning_rate"] = bound
         if p > p_star:
             found["tail_error"] = risk * quadratic.tail_risk(p, p_star, kick) / clock**2

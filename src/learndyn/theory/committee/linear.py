@@ -23,7 +23,6 @@ from learndyn.numerics.checks import increasing_times, one_of
 from learndyn.numerics.precision import in_float64
 from learndyn.numerics.secular import RankOne
 from learndyn.problems import Spectrum
-from learndyn.rules import SGD
 from learndyn.theory.committee.parts import Parts
 from learndyn.theory.committee.state import Overlaps
 
@@ -141,12 +140,12 @@ def critical_learning_rate(parts: Parts) -> float:
     The sum is over levels that learn. Infinite for a rule without sampling, whose flow is
     stable at every η.
     """
-    if not isinstance(parts.rule, SGD):
+    if not parts.rule.noise:
         return np.inf
     learns = _learns(parts)
     trace = _phi(parts.spectrum)[learns] @ parts.spectrum.values[learns]
     per_eta = strength(parts) / parts.rule.learning_rate
-    return float(2 * parts.rule.batch / (per_eta * trace))
+    return float(2 / (parts.rule.noise * per_eta * trace))
 
 
 def finite_size_margin(parts: Parts) -> float:
@@ -165,7 +164,7 @@ def finite_size_margin(parts: Parts) -> float:
     """
     s, learns, N = strength(parts), _learns(parts), parts.spectrum.dim
     lam, counts = parts.spectrum.values[learns], parts.spectrum.counts[learns]
-    sampling = 1 / parts.rule.batch if isinstance(parts.rule, SGD) else 0.0
+    sampling = parts.rule.noise
     own = 1 - (1 + sampling) * s * lam / (2 * N)
     if own.min() <= 0:
         return -np.inf
@@ -176,9 +175,9 @@ def _excess(parts: Parts, e: np.ndarray, times: np.ndarray, order: str) -> np.nd
     """Σ_l λ_l e_l over the levels that learn at every time, from all e_l at time 0."""
     s, learns = strength(parts), _learns(parts)
     lam, phi = parts.spectrum.values[learns], _phi(parts.spectrum)[learns]
-    if order == "flow" or not isinstance(parts.rule, SGD):
+    if order == "flow" or not parts.rule.noise:
         return _sum_of_exponentials(-2 * s * lam, lam * e[learns], times)
-    kappa, w = s / parts.rule.batch, lam * np.sqrt(phi)
+    kappa, w = s * parts.rule.noise, lam * np.sqrt(phi)
     system = RankOne(-2 * lam, w, kappa)
     along_w, along_f = system.overlaps(np.column_stack([w, e[learns] / np.sqrt(phi)])).T
     rates = s * system.values

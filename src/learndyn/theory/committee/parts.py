@@ -8,7 +8,7 @@ import numpy as np
 from learndyn.networks import Committee
 from learndyn.numerics.types import Array
 from learndyn.problems import Spectrum, TeacherStudent
-from learndyn.rules import SGD, GradientDescent
+from learndyn.rules import StepLaw
 from learndyn.system import System
 
 
@@ -18,15 +18,16 @@ class Parts(NamedTuple):
     problem: TeacherStudent
     student: Committee
     teacher: Committee
-    rule: SGD | GradientDescent
+    rule: StepLaw
     spectrum: Spectrum
 
     @staticmethod
     def of(system: System) -> "Parts":
         """The parts of a system that the committee theory covers."""
         problem = cast(TeacherStudent, system.problem)
-        student, rule = cast(Committee, system.network), cast(SGD, system.rule)
+        student, rule = cast(Committee, system.network), system.rule.step_law
         teacher = cast(Committee, problem.teacher)
+        assert rule is not None
         return Parts(problem, student, teacher, rule, problem.inputs.spectrum)
 
     @property

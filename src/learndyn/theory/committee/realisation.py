@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks import AbstractInitialisation, Normal, Orthonormal, Typical
-from learndyn.numerics.linalg import gram_factor, orthonormal_rows
+from learndyn.numerics.linalg import orthonormal_rows
+from learndyn.numerics.semidefinite import gram_factor
 from learndyn.numerics.types import Array
 from learndyn.problems import Spectrum
 from learndyn.theory.committee.state import Overlaps, from_gram

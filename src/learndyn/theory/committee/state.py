@@ -6,8 +6,9 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.numerics.linalg import smallest_eigenvalue, triangular_factor
+from learndyn.numerics.linalg import smallest_eigenvalue
 from learndyn.numerics.precision import as_float64
+from learndyn.numerics.semidefinite import gram_factor
 from learndyn.numerics.types import Array
 
 
@@ -87,13 +88,10 @@ class Factors(eqx.Module):
 def factors_of(state: Overlaps, rank: int) -> Factors:
     """Rows in at most `rank` dimensions a level that have the given overlaps.
 
-    Teachers come first in the triangular factor, so that students many orders of magnitude
-    smaller keep their digits.
+    Students many orders of magnitude smaller than the teachers keep their digits.
     """
-    C, M = np.asarray(state.gram), state.T.shape[1]
-    order = np.roll(np.arange(C.shape[1]), M)
-    rows = triangular_factor(C[:, order[:, None], order], rank)
-    return Factors(rows[:, M:], rows[:, :M])
+    rows, K = gram_factor(np.asarray(state.gram), rank), state.Q.shape[1]
+    return Factors(rows[:, :K], rows[:, K:])
 
 
 def from_gram(C: Array, units: int) -> Overlaps:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from learndyn.numerics import dense
 from learndyn.numerics.types import Array
 from learndyn.theory.base import Scheme
 from learndyn.theory.committee.dynamics import Pace, covariance, drift_at, pull
@@ -38,7 +39,7 @@ def radius(parts: Parts, state: Overlaps | Factors) -> Array:
     The 2 is for Q, which decays twice as fast as R, and in factors for the change of Σ.
     """
     D = pull(parts, covariance(parts, state))
-    return 2 * jnp.max(Pace.of(parts).first) * jnp.linalg.norm(D, 2)
+    return 2 * jnp.max(Pace.of(parts).first) * dense.spectral_norm(D)
 
 
 def linearise(
@@ -75,7 +76,7 @@ def linearise(
 
     def solve(b: Overlaps) -> Overlaps:
         Q, R = alone(b.Q, b.R)
-        s = jnp.linalg.solve(small, rows(Q, R).ravel())
+        s = dense.solve(small, rows(Q, R).ravel())
         return Overlaps(Q + jnp.tensordot(s, W_Q, 1), R + jnp.tensordot(s, W_R, 1), b.T / w)
 
     return solve
@@ -86,18 +87,20 @@ def _without_coupling(
 ) -> Callable[[Array, Array], tuple[Array, Array]]:
     """The solver of (w − J₀) x = b, J₀ the Jacobian at fixed Σ: all levels in one eigenbasis.
 
-    x_R = h λ_l 𝒜 x_R + …, x_Q = h λ_l (𝒜 x_Q + x_Q 𝒜 + ℬ x_Rᵀ + x_R ℬᵀ) + …, with the
-    symmetric 𝒜 and ℬ the two blocks of D.
+    x_R = h λ_l 𝒜 x_R + …, x_Q = h λ_l (𝒜 x_Q + x_Q 𝒜ᵀ + ℬ x_Rᵀ + x_R ℬᵀ) + …, with 𝒜 and ℬ the
+    two blocks of D. Columns of 𝒜 carry the output weights c, of one sign, so that C^½ 𝒜 C^(-½)
+    with C = diag |c| is symmetric, and 𝒜 = V Λ V⁻¹ has real rates.
     """
     K, first = parts.student.units, Pace.of(parts).first
     D = pull(parts, covariance(parts, state))
-    values, V = jnp.linalg.eigh(D[:, :K])
-    B = D[:, K:]
+    root = jnp.sqrt(jnp.abs(parts.problem.output_weights(parts.student)[:K]))
+    values, U = dense.eigh(root[:, None] * D[:, :K] / root)
+    V, inverse, B = U / root[:, None], U.T * root, D[:, K:]
 
     def solve(Q: Array, R: Array) -> tuple[Array, Array]:
-        R = V @ ((V.T @ R) / (w - first * values[:, None]))
+        R = V @ ((inverse @ R) / (w - first * values[:, None]))
         mixed = first * (B @ R.swapaxes(1, 2))
-        Q = V.T @ (Q + mixed + mixed.swapaxes(1, 2)) @ V
+        Q = inverse @ (Q + mixed + mixed.swapaxes(1, 2)) @ inverse.T
         return V @ (Q / (w - first * (values[:, None] + values))) @ V.T, R
 
     return solve

@@ -14,11 +14,11 @@ from learndyn.numerics.checks import one_of
 from learndyn.numerics.precision import in_float64
 from learndyn.numerics.rosenbrock import Solve
 from learndyn.numerics.types import Array
-from learndyn.problems import TeacherStudent
-from learndyn.rules import SGD, GradientDescent
+from learndyn.problems import SquaredLoss, TeacherStudent
 from learndyn.system import System
 from learndyn.theory.base import (
     AbstractTheory,
+    Clock,
     Coverage,
     Realise,
     Reference,
@@ -67,13 +67,21 @@ class CommitteeTheory(AbstractTheory):
         if network.activation != problem.teacher.activation:
             pair = f"{network.activation!r} and {problem.teacher.activation!r}"
             return Coverage("none", f"student and teacher have different activations, {pair}")
-        if not isinstance(rule, SGD | GradientDescent):
+        if not isinstance(problem.loss, SquaredLoss):
+            return Coverage("none", f"the loss is {type(problem.loss).__name__}, not SquaredLoss")
+        if rule.step_law is None:
             return Coverage("none", f"the rule is {type(rule).__name__}, not SGD")
         return _coverage(Parts.of(system))
 
     @property
     def _parts(self) -> Parts:
         return Parts.of(self.system)
+
+    @classmethod
+    def natural_clock(cls, system: System) -> Clock | None:
+        """Steps / N for every committee, covered or not."""
+        N = float(system.dim)
+        return Clock("steps / N", N, 1.0) if isinstance(system.network, Committee) else None
 
     def draw(self, key: int) -> tuple[Overlaps, Realise]:
         _, student, teacher, _, spectrum = self._parts
@@ -112,8 +120,8 @@ class CommitteeTheory(AbstractTheory):
         return float(diffusion.diffusion_error(self._parts, state))
 
     def chain(self) -> AbstractChain | str:
-        if not isinstance(self._parts.rule, SGD):
-            return f"the rule is {type(self._parts.rule).__name__}, which does not sample"
+        if not self.system.rule.samples:
+            return f"the rule is {type(self.system.rule).__name__}, which does not sample"
         return CommitteeChain(self._parts)
 
     @in_float64
@@ -157,7 +165,7 @@ class CommitteeTheory(AbstractTheory):
         problem, student = self._parts.problem, self._parts.student
         K = student.units
         sigma = dynamics.covariance(self._parts, state)
-        error = problem.population_loss(student, sigma)
+        error = problem.committee_loss(student, sigma)
         return {"Q": sigma[:K, :K], "R": sigma[:K, K:], "error": error}
 
     def invariants(self, state: Overlaps) -> dict[str, np.ndarray]:
@@ -186,7 +194,7 @@ def _coverage(parts: Parts) -> Coverage:
         if student.trainable not in np.cumsum(spectrum.counts):
             return Coverage("none", f"{student.trainable} trainable directions cut a level in two")
     share = float(parts.h * student.scale * student.units * spectrum.values[0] / spectrum.dim)
-    if isinstance(parts.rule, SGD) and share > RENEWED:
+    if parts.rule.noise and share > RENEWED:
         said = f"a step renews {share:.2g} of the first level, which N → ∞ neglects"
         return Coverage("approximate", f"{said}; order='finite' has the mean step exactly")
     return Coverage("exact", "as N → ∞ with λ_l / N → 0 in every level")

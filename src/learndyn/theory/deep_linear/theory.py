@@ -22,7 +22,7 @@ from learndyn.numerics.checks import one_of
 from learndyn.numerics.matrix_product import product
 from learndyn.numerics.precision import in_float64
 from learndyn.numerics.types import Array
-from learndyn.problems import Dataset, MapStatistics
+from learndyn.problems import MapStatistics, SquaredLoss
 from learndyn.rules import GradientDescent, NaturalGradient
 from learndyn.system import System
 from learndyn.theory.base import (
@@ -74,6 +74,11 @@ class DeepLinearTheory(AbstractTheory):
             return Coverage("none", f"the rule is {type(rule).__name__}, which samples")
         if problem.fixed_teacher is None:
             return Coverage("none", "the teacher's matrix is drawn, not given")
+        if not isinstance(problem.loss, SquaredLoss):
+            return Coverage("none", f"the loss is {type(problem.loss).__name__}, not SquaredLoss")
+        with jax.enable_x64(True):
+            if problem.map_statistics(problem.fixed_teacher) is None:
+                return Coverage("none", "the target is not a linear map of vectors")
         if not _is_white(system):
             return Coverage("none", "the inputs are not white")
         if isinstance(network.init, Aligned):
@@ -114,29 +119,33 @@ class DeepLinearTheory(AbstractTheory):
     def drift(self, state: Modes, order: str = "flow") -> Modes:
         """D σ / d step in the limit of a small learning rate, η included."""
         one_of("order", order, ("flow",))
-        return Modes(self.system.rule.learning_rate * self._velocity(jnp.asarray(state.sigma)))
+        return Modes(self._change(jnp.asarray(state.sigma)))
 
     @in_float64
     def advance(self, state: Modes) -> Modes:
-        sigma, rule = jnp.asarray(state.sigma), self.system.rule
-        change = rule.learning_rate * self._velocity(sigma)
-        clip = getattr(rule, "clip", None)
-        if clip is not None:
-            size = jnp.sqrt(jnp.sum(change**2))
-            change = change * jnp.minimum(1.0, clip / jnp.maximum(size, 1e-300))
-        return Modes(sigma + change)
+        sigma = jnp.asarray(state.sigma)
+        return Modes(sigma + self._change(sigma))
+
+    def _change(self, sigma: Array) -> Array:
+        """η times the velocity, no longer than the rule's `clip`."""
+        rule = cast(GradientDescent | NaturalGradient, self.system.rule)
+        change, clip = rule.learning_rate * self._velocity(sigma), _options(self.system).clip
+        if clip is None:
+            return change
+        size = jnp.sqrt(jnp.sum(change**2))
+        return change * jnp.minimum(1.0, clip / jnp.maximum(size, 1e-300))
 
     def clock(self, order: str) -> Clock:
         if order == "full":
             return Clock("steps", 1.0, 1.0)
-        per_time = float(1 / self.system.rule.learning_rate)
+        per_time = float(1 / cast(GradientDescent, self.system.rule).learning_rate)
         return Clock("learning rate × steps", per_time, per_time)
 
     @in_float64
     def observe(self, state: Modes) -> dict[str, Any]:
         sigma = jnp.asarray(state.sigma)
         map_ = jnp.prod(sigma, axis=1)
-        scale = self.system.problem.loss_scale * self.variance
+        scale = _loss_scale(self.system) * self.variance
         return {"sigma": sigma, "map": map_, "error": scale * jnp.sum((map_ - self.target) ** 2)}
 
     def measure(self, weights: Weights, teacher: Weights) -> dict[str, Any]:
@@ -144,7 +153,7 @@ class DeepLinearTheory(AbstractTheory):
         found = self.observe(self.project(weights, teacher))
         target, root = _statistics(self.system)
         gap = np.asarray(product(tuple(np.asarray(w, np.float64) for w in weights))) - target
-        error = self.system.problem.loss_scale * np.sum((gap @ root) ** 2)
+        error = _loss_scale(self.system) * np.sum((gap @ root) ** 2)
         return found | {"error": np.asarray(error)}
 
     @in_float64
@@ -184,7 +193,7 @@ class DeepLinearTheory(AbstractTheory):
 
     def _scale(self) -> Array:
         power = _options(self.system).power
-        return 2 * self.system.problem.loss_scale * self.variance ** (1 - power)
+        return 2 * _loss_scale(self.system) * self.variance ** (1 - power)
 
 
 def _options(system: System) -> NaturalGradient:
@@ -201,10 +210,11 @@ def _statistics(system: System) -> MapStatistics:
     return MapStatistics(np.asarray(found.target), np.asarray(found.root))
 
 
+def _loss_scale(system: System) -> Array:
+    return cast(SquaredLoss, system.problem.loss).scale
+
+
 def _is_white(system: System) -> bool:
-    problem = system.problem
-    if isinstance(problem, Dataset) and problem.outputs is None:
-        return False
     root = _statistics(system).root
     correlations = root @ root.T
     mean = np.trace(correlations) / len(root)

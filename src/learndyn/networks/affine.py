@@ -1,0 +1,84 @@
+"""Affine layers, their parameterisations, activations and output maps."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from learndyn.networks.taps import tap
+from learndyn.numerics.gaussian import ACTIVATIONS
+from learndyn.numerics.types import Array
+
+FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    **ACTIVATIONS,
+    "relu": jax.nn.relu,
+    "tanh": jnp.tanh,
+    "swish": jax.nn.swish,
+}
+OUTPUTS: dict[str, Callable[[Array], Array]] = {
+    "identity": lambda h: h,
+    "softmax": jax.nn.softmax,
+    "sigmoid": jax.nn.sigmoid,
+}
+PARAMETERISATIONS = ("ntk", "standard")
+
+
+class Affine(NamedTuple):
+    """The weights of one affine layer: (outputs, inputs), or (height, width, inputs, outputs).
+
+    Attributes:
+        weight: of the linear part.
+        bias: (outputs,), or None for a layer without.
+    """
+
+    weight: Array
+    bias: Array | None
+
+
+def factor(parameterisation: str, fan_in: int) -> float:
+    """What the linear part is multiplied by: 1/√fan_in in the parameterisation "ntk", else 1."""
+    return 1 / math.sqrt(fan_in) if parameterisation == "ntk" else 1.0
+
+
+def draw(
+    rng: np.random.Generator, shape: Sequence[int], fan_in: int, parameterisation: str,
+    gain: Array, bias: int | None,
+) -> Affine:  # fmt: skip
+    """An affine layer from its initialisation.
+
+    "ntk": every entry is normal, of standard deviation `gain` in the weights and 1 in the
+    biases. "standard": weights have the standard deviation gain/√fan_in, biases are 0. The
+    linear part has the same law in both.
+    """
+    ntk = parameterisation == "ntk"
+    std = gain if ntk else gain / math.sqrt(fan_in)
+    weight = std * rng.standard_normal(tuple(shape))
+    if bias is None:
+        return Affine(weight, None)
+    return Affine(weight, rng.standard_normal(bias) if ntk else np.zeros(bias))
+
+
+def like(shape: Sequence[int], bias: int | None) -> Affine:
+    """The shapes of such a layer."""
+    struct = lambda *shape: jax.ShapeDtypeStruct(shape, np.float64)
+    return Affine(struct(*shape), None if bias is None else struct(bias))
+
+
+def node(name: str, linear: Array, bias: Array | None) -> Array:
+    """The pre-activation: the linear part with its bias, marked as a node."""
+    return tap(name, linear if bias is None else linear + bias)
+
+
+def dense(name: str, layer: Affine, x: Array, parameterisation: str) -> Array:
+    """The pre-activation (…, outputs) of a dense layer for inputs (…, inputs)."""
+    scale = factor(parameterisation, layer.weight.shape[-1])
+    return node(name, scale * (x @ layer.weight.T), layer.bias)
+
+
+def finish(h: Array, output: str) -> Array:
+    """The output map; a last axis of length one is dropped, so that one output is a scalar."""
+    found = OUTPUTS[output](h)
+    return found[..., 0] if h.shape[-1] == 1 else found

@@ -1,0 +1,127 @@
+"""Convolutional networks."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from learndyn.networks import affine
+from learndyn.networks.base import AbstractNetwork, Shape, Weights
+from learndyn.numerics.checks import one_of, positive, positive_int
+from learndyn.numerics.types import Array, Number
+
+
+class CNN(AbstractNetwork):
+    """Convolutions with zero padding, each followed by g, then one dense layer over all pixels.
+
+    h = s W ∗ g(h_before) + b with s = 1/√(kernel² · channels in) in the parameterisation "ntk",
+    1 in "standard", which draw the weights as `MLP` does. Inputs are (height, width, channels).
+    Weights are a tuple of `Affine(weight, bias)`, weight (kernel, kernel, channels in, channels
+    out), and (outputs, pixels · channels) in the dense layer; nodes are called "layer1", ….
+
+    Args:
+        channels: of each convolution; those of the input come with the data.
+        kernel: side of the square windows.
+        outputs: number of outputs; one is a scalar.
+        activation: as in `MLP`.
+        parameterisation: "ntk" or "standard".
+        bias: whether layers have biases.
+        output: "identity", "softmax" or "sigmoid" of the last pre-activation.
+        gain: factor of the initial weights.
+        stride: of every convolution, or one for each.
+    """
+
+    channels: tuple[int, ...] = eqx.field(static=True)
+    kernel: int = eqx.field(static=True)
+    outputs: int = eqx.field(static=True)
+    activation: str = eqx.field(static=True)
+    parameterisation: str = eqx.field(static=True)
+    bias: bool = eqx.field(static=True)
+    output: str = eqx.field(static=True)
+    gain: np.ndarray
+    stride: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        channels: Sequence[int],
+        kernel: int,
+        outputs: int,
+        activation: str,
+        *,
+        parameterisation: str = "ntk",
+        bias: bool = False,
+        output: str = "identity",
+        gain: Number = 1.0,
+        stride: int | Sequence[int] = 1,
+    ):
+        if len(channels) < 1:
+            raise ValueError("channels: got none; allowed is at least one convolution")
+        self.channels = tuple(positive_int("channels", c) for c in channels)
+        self.kernel = positive_int("kernel", kernel)
+        self.outputs = positive_int("outputs", outputs)
+        self.activation = one_of("activation", activation, affine.FUNCTIONS)
+        self.parameterisation = one_of(
+            "parameterisation", parameterisation, affine.PARAMETERISATIONS
+        )
+        self.bias = one_of("bias", bias, (False, True))
+        self.output = one_of("output", output, affine.OUTPUTS)
+        self.gain = positive("gain", gain)
+        given = (stride,) * len(channels) if isinstance(stride, int) else tuple(stride)
+        self.stride = tuple(positive_int("stride", s) for s in given)
+        if len(given) != len(channels):
+            raise ValueError(f"stride: got {given}; allowed is one, or {len(channels)} of them")
+
+    @property
+    def input_shape(self) -> Shape | None:
+        return (None, None, None)
+
+    def output_shape(
+        self, input_shape: tuple[int, ...], dtype: Any = np.float32
+    ) -> tuple[int, ...]:
+        return () if self.outputs == 1 else (self.outputs,)
+
+    @property
+    def gives_logits(self) -> bool:
+        return self.output == "identity"
+
+    def __call__(self, weights: Weights, x: Array) -> Array:
+        g = affine.FUNCTIONS[self.activation]
+        for i, (layer, stride) in enumerate(zip(weights, self.stride, strict=False), 1):
+            x = g(self._convolved(f"layer{i}", layer, x, stride))
+        flat = x.reshape(len(x), -1)
+        h = affine.dense(f"layer{len(weights)}", weights[-1], flat, self.parameterisation)
+        return affine.finish(h, self.output)
+
+    def _convolved(self, name: str, layer: affine.Affine, x: Array, stride: int) -> Array:
+        scale = affine.factor(self.parameterisation, math.prod(layer.weight.shape[:-1]))
+        around = ((self.kernel - 1) // 2, self.kernel // 2)  # windows are centred on their pixel
+        windows = jax.lax.conv_general_dilated(
+            x, layer.weight, (stride, stride), (around, around),
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        )  # fmt: skip
+        return affine.node(name, scale * windows, layer.bias)
+
+    def sample(
+        self, rng: np.random.Generator, input_shape: tuple[int, ...], target: Array | None = None
+    ) -> Weights:
+        draw = lambda shape, fan_in, out: affine.draw(
+            rng, shape, fan_in, self.parameterisation, self.gain, out if self.bias else None
+        )
+        return tuple(draw(*each) for each in self._layers(input_shape))
+
+    def like(self, input_shape: tuple[int, ...]) -> Weights | None:
+        layers = self._layers(input_shape)
+        return tuple(affine.like(s, out if self.bias else None) for s, _, out in layers)
+
+    def _layers(self, input_shape: tuple[int, ...]) -> list[tuple[tuple[int, ...], int, int]]:
+        """(shape of the weight, fan-in, outputs) of every layer."""
+        height, width, before = input_shape
+        found, k = [], self.kernel
+        for channels, stride in zip(self.channels, self.stride, strict=True):
+            found.append(((k, k, before, channels), k * k * before, channels))
+            height, width, before = -(-height // stride), -(-width // stride), channels
+        inputs = height * width * before
+        return [*found, ((self.outputs, inputs), inputs, self.outputs)]

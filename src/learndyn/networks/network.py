@@ -1,0 +1,104 @@
+"""A user's own function as a network."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from learndyn.networks.base import AbstractNetwork, Shape, Weights
+from learndyn.numerics.checks import function, positive_int
+from learndyn.numerics.types import Array
+
+
+class Network(AbstractNetwork):
+    """Any JAX function apply(weights, x) of weights and a batch of inputs x.
+
+    Weights are any pytree, an equinox module for instance: what of it is no array of floats
+    (functions, sizes) is kept aside and put back for `apply`.
+
+    Args:
+        init: key → weights, with a `jax.random` key; None where weights are always given.
+        apply: (weights, x) → outputs, (batch, …); scalars are (batch,).
+        shape: of one input, which only a teacher must state.
+
+    Example:
+        >>> import equinox as eqx, jax
+        >>> import learndyn as ld
+        >>> init = lambda key: eqx.nn.MLP(8, "scalar", 32, 2, key=key)
+        >>> network = ld.Network(init, lambda module, x: jax.vmap(module)(x))
+        >>> network.output_shape((8,))
+        ()
+    """
+
+    init: Callable[[Any], Any] | None = eqx.field(static=True)
+    apply: Callable[[Any, Any], Any] = eqx.field(static=True)
+    shape: tuple[int, ...] | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        init: Any,
+        apply: Any,
+        *,
+        shape: Sequence[int] | None = None,
+    ):
+        self.init = None if init is None else function("init", init)
+        self.apply = function("apply", apply)
+        given = None if shape is None else tuple(shape)
+        self.shape = given and tuple(positive_int("shape", n) for n in given)
+
+    @property
+    def input_shape(self) -> Shape | None:
+        return self.shape
+
+    def __call__(self, weights: Weights, x: Array) -> Array:
+        return self.apply(self._whole(weights), x)
+
+    def output_shape(
+        self, input_shape: tuple[int, ...], dtype: Any = np.float32
+    ) -> tuple[int, ...]:
+        like = self.like(input_shape)
+        if like is None:
+            raise ValueError("init: got None; allowed here is a function key → weights")
+        example = jax.ShapeDtypeStruct((1, *input_shape), dtype)
+        narrow = jax.tree.map(lambda w: jax.ShapeDtypeStruct(w.shape, jnp.float32), like)
+        return tuple(jax.eval_shape(self, narrow, example).shape[1:])
+
+    def sample(
+        self, rng: np.random.Generator, input_shape: tuple[int, ...], target: Array | None = None
+    ) -> Weights:
+        """What `init` gives for a key drawn from `rng`."""
+        if self.init is None:
+            raise ValueError("init: got None; allowed here is a function key → weights")
+        key = jax.random.key(int(rng.integers(2**31)))
+        arrays = eqx.filter(self.init(key), eqx.is_array)
+        _refuse_integers(arrays)
+        return jax.tree.map(np.asarray, arrays)
+
+    def like(self, input_shape: tuple[int, ...]) -> Weights | None:
+        return None if self.init is None else eqx.filter(self._abstract(), _is_struct)
+
+    def _abstract(self) -> Any:
+        """What `init` gives, with shapes in the place of arrays."""
+        assert self.init is not None
+        return eqx.filter_eval_shape(self.init, jax.random.key(0))
+
+    def _whole(self, weights: Weights) -> Any:
+        if self.init is None:
+            return weights
+        return eqx.combine(weights, eqx.filter(self._abstract(), _is_struct, inverse=True))
+
+
+def _is_struct(leaf: Any) -> bool:
+    return isinstance(leaf, jax.ShapeDtypeStruct)
+
+
+def _refuse_integers(arrays: Any) -> None:
+    for leaf in jax.tree.leaves(arrays):
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            raise ValueError(
+                f"init: got weights of type {leaf.dtype}; allowed are floats "
+                "(what does not learn belongs into `apply`)"
+            )

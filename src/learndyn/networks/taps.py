@@ -1,0 +1,157 @@
+"""Nodes: places in a network where something can be added, and read.
+
+`tap(name, h)` marks a pre-activation. It is a primitive of JAX that is the identity when
+compiled and under every transformation, so that it costs nothing, and it stays visible in the
+network's jaxpr. `forward` interprets that jaxpr. (Names kept in a context instead would be
+missed silently by whatever is compiled already.)
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import core
+from jax.interpreters import ad, batching, mlir
+
+from learndyn.numerics.jaxprs import called, equations
+from learndyn.numerics.types import Array
+
+_tap = core.Primitive("tap")
+_tap.def_impl(lambda h, *, name: h)
+_tap.def_abstract_eval(lambda h, *, name: h)
+mlir.register_lowering(_tap, lambda ctx, h, *, name: [h])
+# A node is a value: its tangent is no node of its own.
+ad.primitive_jvps[_tap] = lambda h, dh, *, name: (_tap.bind(h[0], name=name), dh[0])
+batching.primitive_batchers[_tap] = lambda h, axis, *, name: (
+    _tap.bind(jnp.moveaxis(h[0], axis[0], 0), name=name),
+    0,
+)
+
+# Calls that may be replaced by what they call; a loop or a branch may not.
+_CALLS = {"jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2"}
+Visit = Callable[[str, Array], Array]
+
+
+def tap(name: str, h: Array) -> Array:
+    """Marks h as the node `name` of a network; the value is h itself.
+
+    Args:
+        name: unique within the network.
+        h: the node's value, by custom the pre-activation.
+
+    Returns:
+        h.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import learndyn as ld
+        >>> apply = lambda w, x: jnp.tanh(ld.tap("hidden", x @ w))
+        >>> out, nodes = ld.forward(apply, jnp.ones((3, 2)), jnp.ones((4, 3)))
+        >>> nodes["hidden"].shape
+        (4, 2)
+    """
+    return _tap.bind(jnp.asarray(h), name=name)
+
+
+def forward(
+    apply: Callable[[Any, Array], Array],
+    weights: Any,
+    x: Array,
+    taps: Mapping[str, Array] | None = None,
+) -> tuple[Array, dict[str, Array]]:
+    """Outputs and nodes of a network, with something added at its nodes.
+
+    It sees through `jit`, `vmap` (the node of a mapped function has the batch axis first) and
+    `checkpoint`, which it takes apart.
+
+    Args:
+        apply: (weights, x) → outputs, with calls of `tap`.
+        weights: any pytree; leaves that are no arrays are passed on as they are.
+        x: a batch of inputs.
+        taps: node → what is added to it, of its shape; a node that is not named is left alone.
+
+    Returns:
+        The outputs, and every node's value after the addition.
+
+    Raises:
+        ValueError: for a node that does not exist, stands inside a loop, a branch or a function
+            with a derivative of its own, or whose name stands twice.
+    """
+    taps, nodes = dict(taps or {}), {}
+
+    def visit(name: str, h: Array) -> Array:
+        if name in nodes:
+            raise ValueError(f"tap: got {name!r} twice; allowed is one node of a name")
+        nodes[name] = h + _fitting(name, taps[name], h) if name in taps else h
+        return nodes[name]
+
+    outputs = revisit(apply, visit)(weights, x)
+    unknown = [name for name in taps if name not in nodes]
+    if unknown:
+        have = ", ".join(map(repr, nodes)) or "none: the network has no taps"
+        raise ValueError(f"taps: got {unknown[0]!r}; allowed are {have}")
+    return outputs, nodes
+
+
+def revisit(apply: Callable[..., Any], visit: Visit) -> Callable[..., Any]:
+    """`apply` with every node replaced by visit(name, h)."""
+
+    def visited(weights: Any, x: Array) -> Any:
+        leaves, structure = jax.tree.flatten((weights, x))
+        held = [isinstance(leaf, jax.Array | np.ndarray | np.generic) for leaf in leaves]
+
+        def flat(*arrays: Array) -> Any:
+            given = iter(arrays)
+            pairs = zip(leaves, held, strict=True)
+            return apply(
+                *jax.tree.unflatten(structure, [next(given) if h else l for l, h in pairs])
+            )
+
+        arrays = [leaf for leaf, is_array in zip(leaves, held, strict=True) if is_array]
+        closed, shape = jax.make_jaxpr(flat, return_shape=True)(*arrays)
+        found = _evaluate(closed.jaxpr, closed.consts, arrays, visit)
+        return jax.tree.unflatten(jax.tree.structure(shape), found)
+
+    return visited
+
+
+def _evaluate(jaxpr: Any, consts: Any, arguments: Any, visit: Visit) -> list[Array]:
+    values = dict(zip(jaxpr.constvars, consts, strict=True))
+    values |= dict(zip(jaxpr.invars, arguments, strict=True))
+    read = lambda v: v.val if isinstance(v, core.Literal) else values[v]
+    for equation in jaxpr.eqns:
+        found = _run(equation, [read(v) for v in equation.invars], visit)
+        values |= dict(zip(equation.outvars, found, strict=True))
+    return [read(v) for v in jaxpr.outvars]
+
+
+def _run(equation: Any, arguments: list[Array], visit: Visit) -> list[Array]:
+    if equation.primitive is _tap:
+        return [visit(equation.params["name"], arguments[0])]
+    name = next(filter(None, map(_first_tap, called(equation))), None)
+    if name is None:
+        bound = equation.primitive.get_bind_params(equation.params)
+        # Versions of JAX differ in whether functions are among the parameters.
+        functions, params = bound if isinstance(bound, tuple) else ((), bound)
+        found = equation.primitive.bind(*functions, *arguments, **params)
+        return found if equation.primitive.multiple_results else [found]
+    if equation.primitive.name not in _CALLS:
+        raise ValueError(
+            f"tap: got {name!r} inside {equation.primitive.name}; allowed is a node outside of "
+            "loops, branches and functions with derivatives of their own"
+        )
+    (inner,) = called(equation)
+    return _evaluate(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), arguments, visit)
+
+
+def _first_tap(jaxpr: Any) -> str | None:
+    taps = (e.params["name"] for e in equations(jaxpr) if e.primitive is _tap)
+    return next(taps, None)
+
+
+def _fitting(name: str, added: Array, h: Array) -> Array:
+    if np.shape(added) != h.shape:
+        raise ValueError(f"taps: got shape {np.shape(added)} at {name!r}; allowed is {h.shape}")
+    return jnp.asarray(added).astype(h.dtype)

@@ -1,0 +1,89 @@
+"""Which examples a step sees."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from learndyn.networks import AbstractNetwork
+from learndyn.networks.base import Weights
+from learndyn.numerics.random import Source
+from learndyn.numerics.types import Array
+from learndyn.problems import AbstractProblem
+
+SAMPLINGS = ("replacement", "epochs")
+
+
+class Batches(NamedTuple):
+    """Draws examples, step by step.
+
+    Attributes:
+        init: what is carried, before the first step.
+        draw: (carried, source) → inputs, targets, carried.
+    """
+
+    init: Callable[[], Any]
+    draw: Callable[[Any, Source], tuple[Array, Array, Any]]
+
+
+def check_batches(problem: AbstractProblem, batch: int, sampling: str) -> None:
+    """Raises a ValueError for passes over examples that are drawn fresh, or too few."""
+    if sampling != "epochs":
+        return
+    every = problem.examples()
+    if every is None:
+        name = type(problem).__name__
+        raise ValueError(
+            f"sampling: got 'epochs' for a {name}, whose examples are fresh; allowed with a "
+            "Dataset, or 'replacement'"
+        )
+    if batch > len(every.x):
+        raise ValueError(
+            f"batch: got {batch} for passes over {len(every.x)} examples; allowed are at most those"
+        )
+
+
+def batches(
+    problem: AbstractProblem,
+    network: AbstractNetwork,
+    teacher: Weights,
+    dtype,
+    batch: int,
+    sampling: str,
+) -> Batches:
+    """The examples of every step.
+
+    Args:
+        problem: where examples come from.
+        network: which says whether one example may come without a batch axis.
+        teacher: the teacher's weights.
+        dtype: precision.
+        batch: examples a step.
+        sampling: "replacement": each is drawn anew; "epochs": shuffled passes over all, of which
+            a last batch that is too short is left out.
+
+    Returns:
+        What draws them.
+    """
+    if sampling == "epochs":
+        return _passes(problem, batch, dtype)
+    sample = problem.sampler(teacher, dtype)
+    # A batch axis of length one would turn products of vectors into slower ones of matrices.
+    shape = () if batch == 1 and network.takes_one else (batch,)
+    return Batches(tuple, lambda carried, source: (*sample(source, shape), carried))
+
+
+def _passes(problem: AbstractProblem, batch: int, dtype) -> Batches:
+    every = problem.examples()
+    assert every is not None
+    count = len(every.x)
+    steps = count // batch
+
+    def draw(order: Array, source: Source) -> tuple[Array, Array, Array]:
+        place = source.step % steps
+        order = jax.lax.cond(place == 0, lambda: source.permutation(count), lambda: order)
+        index = jax.lax.dynamic_slice(order, (place * batch,), (batch,))
+        return (*every.take(index, dtype), order)
+
+    return Batches(lambda: jnp.zeros(count, jnp.int32), draw)

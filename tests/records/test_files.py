@@ -1,0 +1,110 @@
+"""Files are whole or not there, whatever happens to the disk or to the process."""
+
+import os
+import platform
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+import xarray as xr
+
+import learndyn as ld
+from learndyn.records import whole_file
+
+RECORD = xr.Dataset({"error": ("time", np.linspace(1, 0, 500))}, {"time": np.arange(500.0)})
+# A largest file size stands for the disk: beyond it a write fails.
+SAVE = """
+import numpy as np, resource, sys, xarray as xr
+from learndyn.records import save
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
+try:
+    save(xr.Dataset({"error": ("time", np.arange(500.0))}), sys.argv[1])
+except ValueError as error:
+    print(error)
+"""
+
+
+def names(folder):
+    return sorted(p.name for p in folder.iterdir())
+
+
+@pytest.mark.parametrize("size", [0, 100, 4000])
+def test_a_full_disk_is_one_line_and_leaves_the_old_file(tmp_path, size):
+    path = tmp_path / "kept.nc"
+    ld.save(RECORD, path)
+    command = [sys.executable, "-c", SAVE, path, str(size)]
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert found.returncode == 0 and not found.stderr
+    said = f"path: got '{path}' (File too large); allowed is a file that can be written\n"
+    assert found.stdout == said
+    assert names(tmp_path) == ["kept.nc"] and ld.load(path).identical(RECORD)
+
+
+def test_a_path_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    for place, why in [
+        ("none/x.nc", "No such file or directory"),
+        ("file/x.nc", "Not a directory"),
+        ("folder", "Is a directory"),
+    ]:
+        with pytest.raises(ValueError) as found:
+            ld.save(RECORD, tmp_path / place)
+        said = f"path: got '{tmp_path / place}' ({why}); allowed is a file that can be written"
+        assert str(found.value) == said
+    assert names(tmp_path) == ["file", "folder"] and names(tmp_path / "folder") == []
+
+
+def test_a_writer_that_fails_is_one_line(tmp_path):
+    with (
+        pytest.raises(ValueError, match=r"path: got '.*x\.txt' \(No space left on device\); allow"),
+        whole_file(tmp_path / "x.txt") as part,
+    ):
+        part.write_text("half")
+        raise OSError(28, "any words")
+    assert names(tmp_path) == []
+
+
+def test_what_a_killed_process_left_is_swept(tmp_path):
+    writer = "import sys, os, time; from learndyn.records import whole_file as w\n"
+    writer += "with w(sys.argv[1]) as part: part.write_text('half'); os.kill(os.getpid(), 9)"
+    for name in ("x.txt", "y.txt"):
+        subprocess.run([sys.executable, "-c", writer, tmp_path / name], capture_output=True)
+    mine = f".x.txt.{platform.node()}.{os.getppid()}.0.txt"  # of a process that lives
+    (tmp_path / mine).write_text("half")
+    (tmp_path / ".x.txt.elsewhere.999999999.0.txt").write_text("half")  # of another computer
+    assert len(names(tmp_path)) == 4
+    with whole_file(tmp_path / "x.txt") as part:
+        part.write_text("whole")
+    left = names(tmp_path)
+    assert len(left) == 4 and left[-1] == "x.txt" and left[-2].startswith(".y.txt.")
+    assert mine in left and ".x.txt.elsewhere.999999999.0.txt" in left
+
+
+def test_a_part_has_the_ending_and_the_rights_of_the_file(tmp_path):
+    with whole_file(tmp_path / "figure.png") as part:
+        assert part.suffix == ".png" and part.parent == tmp_path
+        part.write_bytes(b"")
+    (tmp_path / "plain").write_text("")
+    assert (tmp_path / "figure.png").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_what_is_no_whole_record_is_one_line(tmp_path):
+    ld.save(RECORD, tmp_path / "whole.nc")
+    content = (tmp_path / "whole.nc").read_bytes()
+    (tmp_path / "cut.nc").write_bytes(content[:-100])
+    (tmp_path / "empty.nc").write_bytes(b"")
+    (tmp_path / "text.nc").write_text("time,error\n")
+    at = content.index(b"OHDR", 100)  # the header of an object in it
+    (tmp_path / "damaged.nc").write_bytes(content[:at] + b"\0" * 64 + content[at + 64 :])
+    with h5py.File(tmp_path / "foreign.nc", "w") as file:
+        file["x"] = np.arange(3)
+    for name in ("cut", "empty", "text", "damaged", "foreign", "missing"):
+        with pytest.raises(
+            ValueError, match=rf"^path: got '.*{name}\.nc' \(.+\); allowed is a who"
+        ):
+            ld.load(tmp_path / f"{name}.nc")
+    with pytest.raises(ValueError, match=r"\(Is a directory\)"):
+        ld.load(tmp_path)

@@ -1,0 +1,100 @@
+"""Groups on threads: each done once, errors and Ctrl-C reach the caller."""
+
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from learndyn.simulation import placing
+
+HUNG = 120  # seconds; the work takes about five
+
+CHILD = """
+import signal
+import threading
+
+from learndyn.simulation import placing
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may have it ignored
+placing.cores = lambda: 2
+
+
+def follow(group, stop):
+    print("begun", flush=True)
+    threading.Event().wait()
+
+
+placing.in_threads(follow, placing.groups(2, 1))
+"""
+
+
+@pytest.fixture
+def two_cores(monkeypatch):
+    monkeypatch.setattr(placing, "cores", lambda: 2)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 50])
+def test_every_group_is_done_once(number, two_cores):
+    done = []
+    placing.in_threads(lambda group, stop: done.append(group.start), placing.groups(number, 1))
+    assert sorted(done) == list(range(number))
+
+
+def test_an_error_stops_the_other_threads_and_is_raised(two_cores):
+    seen = []
+
+    def follow(group, stop):
+        if group.start == 1:
+            raise ArithmeticError("of the second group")
+        seen.append((group.start, stop.wait(HUNG)))
+
+    with pytest.raises(ArithmeticError, match="of the second group"):
+        placing.in_threads(follow, placing.groups(9, 1))
+    assert seen == [(0, True)]
+
+
+def test_an_error_is_raised_beside_a_thread_that_never_ends(two_cores):
+    release = threading.Event()
+
+    def follow(group, stop):
+        if group.start == 1:
+            raise ArithmeticError("of the second group")
+        release.wait()
+
+    with pytest.raises(ArithmeticError, match="of the second group"):
+        placing.in_threads(follow, placing.groups(2, 1))
+    release.set()
+
+
+def test_an_interrupt_stops_the_threads(two_cores, monkeypatch):
+    seen = []
+
+    def interrupted(threads, seconds, join=placing._join):
+        if not seen:
+            seen.append("interrupted")
+            raise KeyboardInterrupt
+        join(threads, seconds)
+
+    def follow(group, stop):
+        assert stop.wait(HUNG)
+        seen.append("stopped")
+
+    monkeypatch.setattr(placing, "_join", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        placing.in_threads(follow, placing.groups(9, 1))
+    assert seen == ["interrupted", "stopped", "stopped"]
+
+
+def test_ctrl_c_ends_the_process_beside_threads_that_never_end():
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert child.stdout is not None and child.stdout.readline() == "begun\n"
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=HUNG)
+    finally:
+        child.kill()
+    assert "KeyboardInterrupt" in said and child.returncode != 0
