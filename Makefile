@@ -10,7 +10,7 @@ DEMO := results/bocchi2026escape/fig1
 export OPENBLAS_NUM_THREADS ?= 1
 # What XLA compiled for one run serves the next.
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
-export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.3
+export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.1
 
 .PHONY: demo test test-all check format bench lock clean
 

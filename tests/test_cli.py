@@ -182,7 +182,13 @@ def test_output_that_cannot_be_written_is_one_line():
     assert found.stderr == "learndyn: output: No space left on device\n"
 
 
-@pytest.mark.parametrize(("limit", "kept"), [(1000, []), (100_000, ["claims.json", "data.nc"])])
+@pytest.mark.parametrize(
+    ("limit", "kept"),
+    [
+        pytest.param(1000, [], marks=pytest.mark.slow),
+        (100_000, ["claims.json", "data.nc"]),
+    ],
+)
 def test_a_full_disk_is_one_line_and_leaves_whole_files_only(tmp_path, limit, kept):
     """A largest file size stands for the disk: beyond it a write fails."""
     first = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"

@@ -60,7 +60,7 @@ class Rotation(AbstractNetwork):
     def input_shape(self):
         return (2, 1)
 
-    def output_shape(self, input_shape):
+    def output_shape(self, input_shape, dtype=None):
         return (2, 1)
 
     def __call__(self, weights, x):

@@ -19,7 +19,12 @@ RULES = {
     "blocks": ld.NaturalGradient(0.02, blocks=True),
     "clipped": ld.NaturalGradient(0.02, clip=0.001),
 }
-every = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+
+
+@pytest.fixture(params=RULES, scope="module")
+def rule(request):
+    """Of the module's scope, so that tests of one rule follow each other and share programs."""
+    return RULES[request.param]
 
 
 def problem(spectrum=None):
@@ -30,7 +35,6 @@ def system(rule, data=None):
     return ld.System(data or problem(), ld.DeepLinear([3, 4, 2], init=ld.Xavier()), rule)
 
 
-@every
 def test_a_step_keeps_shape_and_precision(rule):
     begin = ld.start(system(rule), key=1)
     for dtype in (np.float32, np.float64):
@@ -40,14 +44,12 @@ def test_a_step_keeps_shape_and_precision(rule):
             assert a.shape == b.shape and a.dtype == dtype and np.any(a != b)
 
 
-@every
 def test_small_steps_lower_the_loss(rule):
     record = ld.simulate(system(rule), [0, 400], key=3, runs=2, dtype="float64")
     assert np.all(record.error[:, 1] < record.error[:, 0])
     assert list(record.outcome.values) == ["finished"] * 2
 
 
-@every
 def test_the_same_step_on_the_population_and_on_a_whitened_data_set(rule):
     """Inputs with exactly unit correlations: a data set is then its own population."""
     if not isinstance(rule, AbstractDeterministicRule):
@@ -62,7 +64,6 @@ def test_the_same_step_on_the_population_and_on_a_whitened_data_set(rule):
         np.testing.assert_allclose(u, v, atol=1e-10)
 
 
-@every
 def test_compiles_once_under_changed_learning_rates(rule):
     from learndyn.simulation.direct import _advance
 

@@ -12,6 +12,7 @@ from learndyn.solving.integrate import integrate, iterate
 from learndyn.theory import THEORIES
 from learndyn.theory.base import Coverage
 
+THREE = np.arange(3.0)  # the number of times is compiled in: one number for all
 MATRIX = np.array([[1.2, 0.3, -0.4], [0.1, 0.9, 0.5]])
 
 
@@ -59,8 +60,17 @@ REFUSED = {
     "sampling": deep(ld.SGD(0.1)),
     "coloured": deep(ld.NaturalGradient(0.1), inputs=ld.Spectrum([2.0, 1.0], [1, 2])),
 }
-every = pytest.mark.parametrize("system", COVERED.values(), ids=COVERED)
-named = pytest.mark.parametrize(("name", "system"), COVERED.items(), ids=COVERED)
+
+
+@pytest.fixture(params=COVERED, scope="module")
+def name(request):
+    """Of the module's scope, so that tests of one system follow each other and share programs."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def system(name):
+    return COVERED[name]
 
 
 def flow_of(theory):
@@ -85,12 +95,11 @@ def changed(values, first):
     return max(float(np.abs(np.asarray(values[n]) - first[n]).max()) for n in first)
 
 
-@named
 def test_covers_what_it_says(name, system):
     theory = ld.theory_of(system)
     found = theory.covers(system)
     assert isinstance(found, Coverage) and found.level == LEVELS[name] and found.reason
-    record = ld.solve(system, [0.0, 1.0])
+    record = ld.solve(system, THREE)
     assert record.attrs["theory"] == theory.name
     assert record.attrs["coverage"] == LEVELS[name] and record.attrs["coverage_reason"]
     others = [kind for kind in THEORIES if kind is not type(theory)]
@@ -111,7 +120,6 @@ def test_refuses_the_rest_with_a_reason(system):
         assert f"{kind.name}: " in str(caught.value)
 
 
-@every
 def test_drift_is_the_slope_of_its_own_solution(system):
     """One-sided differences of the observables along a solve, against the derivative by `drift`."""
     theory, begin = ld.theory_of(system), ld.start(system, key=1)
@@ -130,7 +138,6 @@ def test_drift_is_the_slope_of_its_own_solution(system):
         assert scale * h > 1e-7 * first, "nothing moves: any drift would do"
 
 
-@every
 def test_maps_advance_as_they_are_solved(system):
     theory = ld.theory_of(system)
     if not theory.maps:
@@ -140,12 +147,11 @@ def test_maps_advance_as_they_are_solved(system):
     begin = ld.start(system, key=1)
     state = theory.advance(theory.advance(begin.state))
     order = theory.maps[0]
-    solved = ld.solve(system, [2 / theory.clock(order).steps], start=begin, order=order)
+    solved = ld.solve(system, THREE / theory.clock(order).steps, start=begin, order=order)
     for name, value in theory.observe(state).items():
-        np.testing.assert_allclose(solved[name][0], value, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(solved[name][2], value, rtol=1e-12, atol=1e-14)
 
 
-@named
 def test_invariants_do_not_move(name, system):
     theory, begin = ld.theory_of(system), ld.start(system, key=2)
     first, h = theory.invariants(begin.state), 1e-6
@@ -159,14 +165,12 @@ def test_invariants_do_not_move(name, system):
         assert changes[0] < bound < changes[1]  # another direction would be seen
 
 
-@every
 def test_project_undoes_realise(system):
     theory, state = ld.theory_of(system), ld.start(system, key=3).state
     again = theory.project(*theory.realise(state, 5))
     np.testing.assert_allclose(leaves(again), leaves(state), atol=1e-12)
 
 
-@every
 def test_observables_are_finite_and_named(system):
     theory = ld.theory_of(system)
     found = theory.observe(ld.start(system).state)
@@ -178,9 +182,8 @@ def test_observables_are_finite_and_named(system):
     assert theory.reference and all(r.paper and r.equations for r in theory.reference)
 
 
-@every
 def test_both_roads_give_one_schema(system, tmp_path):
-    begin, times = ld.start(system, key=4), [0.0, 2.0]
+    begin, times = ld.start(system, key=4), THREE
     theory, runs = ld.solve(system, times, start=begin), ld.simulate(system, times, start=begin)
     for name, values in theory.data_vars.items():
         assert runs[name].dims == (("run", *values.dims) if name != "outcome" else ("run",))
@@ -193,23 +196,20 @@ def test_both_roads_give_one_schema(system, tmp_path):
     assert ld.compare(theory, runs).verdict
 
 
-@every
 def test_json_round_trip(system):
     assert ld.System.from_json(system.to_json()).to_json() == system.to_json()
 
 
-@every
 def test_compiles_once_under_changed_learning_rates(system):
     engine = iterate if "full" in ld.theory_of(system).maps else integrate
-    ld.solve(system, [0.0, 1.0, 2.0])
+    ld.solve(system, THREE)
     before = engine._cached._cache_size()
     settings = {f.name: getattr(system.rule, f.name) for f in dataclasses.fields(system.rule)}
     other = type(system.rule)(**{**settings, "learning_rate": 0.003})
-    ld.solve(ld.System(system.problem, system.network, other), [0.0, 1.0, 2.0], key=7)
+    ld.solve(ld.System(system.problem, system.network, other), THREE, key=7)
     assert engine._cached._cache_size() == before
 
 
-@every
 def test_wrong_states_are_refused(system):
     with pytest.raises(ValueError, match="state: got a "):
         ld.start(system, state="nothing")

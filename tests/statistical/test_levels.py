@@ -6,6 +6,10 @@ import pytest
 import learndyn as ld
 
 
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 def soft(spectrum, eta=1.0):
     data = ld.TeacherStudent(spectrum, ld.Committee(2, "erf", scale=2**-0.5))
     student = ld.Committee(2, "erf", scale=2**-0.5, init=ld.Normal(0.1))
@@ -13,7 +17,7 @@ def soft(spectrum, eta=1.0):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("levels", [1, 4, 64])
+@pytest.mark.parametrize("levels", [slow(1), 4, slow(64)])
 def test_equations_against_direct_sgd(levels):
     """N = 1024, η = 1: inside standard errors, where the flow limit is far outside.
 

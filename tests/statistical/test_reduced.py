@@ -19,6 +19,10 @@ RUNS = 20_000
 BOUND = 4.8  # standard errors: 400 comparisons exceed it once in 1500 tests
 
 
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 def system(activation, spectrum, K, M, eta, batch=1, noise=0.0, scale=0.7):
     teacher = ld.Committee(M, activation, scale=scale)
     data = ld.TeacherStudent(spectrum, teacher, label_noise=noise)
@@ -92,7 +96,7 @@ def _apart(u, v):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", ["erf", "levels, batch", "scarce levels"])
+@pytest.mark.parametrize("name", ["levels, batch", slow("erf"), slow("scarce levels")])
 def test_the_two_engines_have_one_law(name, seed=1):
     found = distances(direct(name, seed), chain_runs(name, seed + 100))
     assert max(found.values()) < BOUND, found
@@ -123,7 +127,7 @@ def _louder_labels(draw):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("wrong", [_mean_chi_square, _louder_labels])
+@pytest.mark.parametrize("wrong", [slow(_mean_chi_square), _louder_labels])
 def test_small_errors_in_the_noise_are_seen(wrong, monkeypatch):
     """The chi-square as its mean, and label noise louder by 4 %: the comparison sees either."""
     right = direct("erf", 1)

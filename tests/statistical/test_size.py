@@ -6,8 +6,14 @@ import pytest
 import learndyn as ld
 
 
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 @pytest.mark.statistical
-@pytest.mark.parametrize(("activation", "eta"), [("erf", 0.5), ("quadratic", 0.1), ("linear", 0.5)])
+@pytest.mark.parametrize(
+    ("activation", "eta"), [("erf", 0.5), slow("quadratic", 0.1), slow("linear", 0.5)]
+)
 def test_deviation_of_a_run_shrinks_as_one_over_root_N(activation, eta):
     """From a start that does not depend on N; the slope over five sizes, in standard errors.
 

@@ -8,7 +8,22 @@ import learndyn as ld
 from learndyn.studies import claims as claims_room
 from learndyn.studies import registry
 
+# More than eight seconds on two free cores: `make test-all` runs them too.
 LONG = {
+    "bocchi2026escape/bias",
+    "bocchi2026escape/escape",
+    "bocchi2026escape/fig2",
+    "bocchi2026escape/fig4",
+    "bocchi2026escape/phases",
+    "bocchi2026escape/plateau",
+    "bocchi2026escape/regimes",
+    "bocchi2026escape/stability",
+    "bocchi2026escape/tail",
+    "curvature2020linear/effective_depth",
+    "curvature2020linear/fig2",
+    "curvature2020linear/figS1",
+    "curvature2020linear/figS2",
+    "worschech2024scaling/fig4",
     "bocchi2026escape/fig1",
     "bocchi2026escape/jitter",
     "curvature2020linear/fig1",

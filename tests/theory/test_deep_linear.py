@@ -32,7 +32,7 @@ def system(rule, *, widths=(3, 4, 5, 3), init=None, variance=1.0, target=None):
 
 
 @pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize("variance", [1.0, 1.7])
+@pytest.mark.parametrize("variance", [pytest.param(1.0, marks=pytest.mark.slow), 1.7])
 def test_modes_are_exact_for_aligned_networks(name, variance):
     it = system(RULES[name](0.02), variance=variance)
     begin, steps = ld.start(it, key=1), np.array([0.0, 5, 50, 150])

@@ -64,6 +64,7 @@ def test_the_three_schemes_agree():
         np.testing.assert_allclose(found, expected, rtol=1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 def test_implicit_scheme_with_all_learning_rate_terms():
     system = soft(ld.PowerLaw(64, 16, 1.0), K=3, eta=0.8)
     state, times = ld.start(system, key=1).state, [0.0, 1.0, 30.0]
@@ -112,7 +113,10 @@ def test_solve_chooses_the_scheme_and_says_so():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("activation, eta", [("linear", 0.8), ("erf", 8.0), ("quadratic", 0.8)])
+@pytest.mark.parametrize(
+    "activation, eta",
+    [("linear", 0.8), pytest.param("erf", 8.0, marks=pytest.mark.slow), ("quadratic", 0.8)],
+)
 def test_finite_order_is_the_mean_of_real_steps(activation, eta):
     """At N = 12 the ODE's step is off by many standard errors, the exact mean by none."""
     teacher = ld.Committee(2, activation, scale=0.6)
