@@ -25,6 +25,7 @@ from learndyn.numerics.random import Source, run_words
 from learndyn.simulation.placing import cores
 from learndyn.studies import registry
 from learndyn.studies.bocchi2026escape._model import quadratic_system
+from learndyn.theory import Refused
 
 CPU = jax.default_backend() == "cpu"
 
@@ -121,7 +122,7 @@ def reduced_engine(
     for name, other in others.items():
         print(f"  against the {name}: {other / each:.0f}×")
     chain = ld.theory_of(quadratic_system(P, P_STAR, ETA, N)).chain()
-    assert not isinstance(chain, str)
+    assert not isinstance(chain, Refused)
     drawn = chain.normals + 2 * len(chain.degrees)  # a chi-square: a normal and a uniform number
     held = 8 * (3 * chain.normals + P * (P + P_STAR) * 3)  # numbers written and read, state
     share = drawn / each / limits["normals float64"]

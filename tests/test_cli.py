@@ -186,7 +186,7 @@ def test_output_that_cannot_be_written_is_one_line():
     ("limit", "kept"),
     [
         pytest.param(1000, [], marks=pytest.mark.slow),
-        (100_000, ["claims.json", "data.nc"]),
+        pytest.param(100_000, ["claims.json", "data.nc"], marks=pytest.mark.slow),
     ],
 )
 def test_a_full_disk_is_one_line_and_leaves_whole_files_only(tmp_path, limit, kept):

@@ -1,6 +1,6 @@
-"""A problem, a network and a rule of one's own, written outside of the package."""
+"""A problem, a network, a rule and a theory of one's own, written outside of the package."""
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,6 +12,17 @@ import learndyn as ld
 from learndyn.networks import AbstractNetwork
 from learndyn.problems import AbstractLoss, AbstractProblem
 from learndyn.rules import AbstractRule, Bound
+from learndyn.theory import (
+    THEORIES,
+    AbstractTheory,
+    Clock,
+    Coverage,
+    Flow,
+    Map,
+    Reference,
+    Variable,
+)
+from learndyn.theory.base import sample
 
 
 class Absolute(AbstractLoss):
@@ -101,7 +112,7 @@ SYSTEM = ld.System(Circles(2.0), Rotation(), Signs(0.01, 4))
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_simulate_save_and_load(dtype, tmp_path):
-    gap = {"gap": lambda w, _: np.abs(w.matrix - [[0, -1], [1, 0]]).max()}
+    gap = {"gap": lambda model: np.abs(model.weights.matrix - [[0, -1], [1, 0]]).max()}
     record = ld.simulate(SYSTEM, [0, 10, 1000], runs=2, key=1, dtype=dtype, probes=gap)
     assert np.all(record["gap"][:, -1] < 0.1) and np.all(record["gap"][:, 0] > 0.2)
     assert record.time.attrs["unit"] == "steps" and list(record.outcome.values) == ["finished"] * 2
@@ -125,6 +136,173 @@ def test_one_step_and_a_given_start():
 def test_no_theory_says_why():
     with pytest.raises(ld.NoTheory, match="committee: the network is a Rotation"):
         ld.solve(SYSTEM, [1.0])
+
+
+class Decay(AbstractNetwork):
+    """A number that is its own output, whatever the input."""
+
+    @property
+    def input_shape(self):
+        return (1,)
+
+    def output_shape(self, input_shape, dtype=None):
+        return ()
+
+    def __call__(self, weights, x):
+        return weights * jnp.ones(x.shape[:-1], weights.dtype)
+
+    def sample(self, rng, input_shape, target=None):
+        return np.asarray(rng.normal())
+
+
+class Target(AbstractProblem):
+    """A number to be met, with noise on it."""
+
+    value: np.ndarray
+    loss: AbstractLoss
+
+    def __init__(self, value, loss=None):
+        self.value = np.asarray(value, np.float64)
+        self.loss = ld.SquaredLoss(0.5) if loss is None else loss
+
+    @property
+    def input_shape(self):
+        return (1,)
+
+    def sampler(self, teacher, dtype):
+        def sample(source, shape):
+            noise = source.normal(shape, dtype)
+            return jnp.ones((*shape, 1), dtype), jnp.asarray(self.value, dtype) + 0.1 * noise
+
+        return sample
+
+
+class Step(AbstractRule):
+    """w ← w + η (y − w): the mean of w obeys a linear recursion."""
+
+    rate: np.ndarray
+
+    def __init__(self, rate):
+        self.rate = np.asarray(rate, np.float64)
+
+    @property
+    def samples(self):
+        return True
+
+    def bind(self, problem, network, teacher, dtype):
+        sample = problem.sampler(teacher, dtype)
+        rate = jnp.asarray(self.rate, dtype)
+
+        def step(weights, memory, source):
+            _, y = sample(source, (1,))
+            return weights + rate * (y[0] - weights), memory
+
+        return Bound(lambda w: (), step)
+
+
+class Gap(eqx.Module):
+    gap: object = eqx.field(converter=np.asarray)
+
+
+class Shrinking(Map):
+    rate: object
+
+    @property
+    def clock(self):
+        return Clock("steps", 1.0, 1.0)
+
+    def advance(self, y):
+        return eqx.tree_at(lambda s: s.gap, y, (1 - self.rate) * y.gap)
+
+
+class Flowing(Flow):
+    rate: object
+
+    @property
+    def clock(self):
+        return Clock("steps", 1.0, 1.0)
+
+    def drift(self, state):
+        return eqx.tree_at(lambda s: s.gap, state, -self.rate * state.gap)
+
+
+class MeanGap(AbstractTheory):
+    """The mean of w − target: (1 − η)^t, and exp(−η t) as a flow. It realises no weights."""
+
+    name = "mean gap"
+    orders = ("full", "flow")
+    reference = (Reference("own", "a linear recursion"),)
+    variables: ClassVar = {
+        "error": Variable((), "squared gap of the mean", ""),
+        "gap": Variable((), "gap", ""),
+    }
+
+    @classmethod
+    def covers(cls, system):
+        if not (isinstance(system.rule, Step) and isinstance(system.problem, Target)):
+            return Coverage("none", "it is about steps towards a number")
+        return Coverage("exact", "the mean obeys a linear recursion")
+
+    def draw(self, key):
+        weights, teacher = sample(self.system, key)
+        return self.project(weights, teacher), lambda: (weights, teacher)
+
+    def check(self, state):
+        return state
+
+    def project(self, weights, teacher):
+        return Gap(np.asarray(weights, np.float64) - self.system.problem.value)
+
+    def dynamics(self, order):
+        rate = self.system.rule.rate
+        return Shrinking(rate) if order == "full" else Flowing(rate)
+
+    def observe(self, state):
+        return {"error": 0.5 * state.gap**2, "gap": state.gap}
+
+
+@pytest.fixture
+def registered():
+    ld.register(MeanGap)
+    yield
+    THEORIES.remove(MeanGap)
+
+
+def test_a_theory_of_ones_own(registered):
+    system = ld.System(Target(2.0), Decay(), Step(0.05))
+    start, times = ld.start(system, key=1), np.arange(0, 61, 20)
+    theory = ld.solve(system, times, start=start)
+    first = float(start.weights) - 2.0
+    np.testing.assert_allclose(theory["gap"], first * 0.95**times, rtol=1e-12)
+    flow = ld.solve(system, times, start=start, order="flow", theory="mean gap")
+    np.testing.assert_allclose(flow["gap"], first * np.exp(-0.05 * times), rtol=1e-7)
+    runs = ld.simulate(system, times, start=start, runs=200, key=2, dtype="float64")
+    assert runs.attrs["theory"] == "mean gap"
+    only = ["gap", "outcome", "diverged_at"]  # the mean of a square is not the square of a mean
+    assert ld.compare(theory[only], runs[only]).verdict == "agrees"
+    # A rate that is 10 % off deviates.
+    wrong = ld.solve(ld.System(Target(2.0), Decay(), Step(0.055)), times, start=start)
+    found = ld.compare(wrong[only], runs[only], same_system=False)
+    assert found.verdict == "deviates"
+
+
+def test_what_a_theory_of_ones_own_does_not_know_is_refused(registered):
+    system = ld.System(Target(2.0), Decay(), Step(0.05))
+    with pytest.raises(ValueError, match="fluctuations: got True, but the mean gap theory states"):
+        ld.solve(system, [0, 1], fluctuations=True)
+    with pytest.raises(ValueError, match="method: got 'reduced', but the mean gap theory knows no"):
+        ld.simulate(system, [0, 1], method="reduced")
+    with pytest.raises(ValueError, match="start: got a state, but the mean gap theory knows no"):
+        _ = ld.start(system, state=Gap(1.0)).weights
+    with pytest.raises(ld.NoTheory, match="theory: got 'committee', but the network is a Decay"):
+        ld.solve(system, [0, 1], theory="committee")
+    with pytest.raises(ValueError, match="theory: got 'none'; allowed is one of"):
+        ld.solve(system, [0, 1], theory="none")
+
+
+def test_a_probe_may_not_take_the_place_of_an_observable():
+    with pytest.raises(ValueError, match="probes: got 'error', which the record has already"):
+        ld.simulate(SYSTEM, [0, 1], probes={"error": lambda model: 0.0})
 
 
 def test_nodes_of_ones_own_network():

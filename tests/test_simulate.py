@@ -103,8 +103,8 @@ def test_descent_on_an_unknown_population_is_refused():
 
 def test_probes_see_the_weights():
     probes = {
-        "norms": lambda w, t: np.sum(w**2, axis=1) / w.shape[1],
-        "first": lambda w, t: w[0, 0],
+        "norms": lambda model: np.sum(model.weights**2, axis=1) / model.weights.shape[1],
+        "first": lambda model: model.weights[0, 0],
     }
     record = simulate(system(), [0, 1], runs=2, probes=probes)
     assert record.norms.dims == ("run", "time", "norms_0")

@@ -8,6 +8,7 @@ from learndyn.networks import Aligned as Aligned
 from learndyn.networks import Committee as Committee
 from learndyn.networks import DeepLinear as DeepLinear
 from learndyn.networks import LinearTeacher as LinearTeacher
+from learndyn.networks import Model as Model
 from learndyn.networks import Network as Network
 from learndyn.networks import Normal as Normal
 from learndyn.networks import Orthonormal as Orthonormal
@@ -40,4 +41,5 @@ from learndyn.system import System as System
 from learndyn.theory import Modes as Modes
 from learndyn.theory import NoTheory as NoTheory
 from learndyn.theory import Overlaps as Overlaps
+from learndyn.theory import register as register
 from learndyn.theory import theory_of as theory_of

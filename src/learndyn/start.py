@@ -9,8 +9,9 @@ import numpy as np
 from learndyn.networks.base import Weights
 from learndyn.numerics.checks import instance, seed
 from learndyn.system import System
-from learndyn.theory import find_theory
-from learndyn.theory.base import Realise, State, sample
+from learndyn.theory import AbstractTheory, Refused, find_theory
+from learndyn.theory.base import Realise, sample
+from learndyn.theory.dynamics import State
 
 
 class Start:
@@ -103,7 +104,14 @@ def start(
     if state is None:
         return Start(*theory.draw(key))
     given = theory.check(state)
-    return Start(given, lambda: theory.realise(given, key))
+    return Start(given, lambda: _realised(theory, given, key))
+
+
+def _realised(theory: AbstractTheory, state: State, key: int) -> tuple[Weights, Weights]:
+    found = theory.realise(state, key)
+    if isinstance(found, Refused):
+        raise ValueError(f"start: got a state, but {found.reason}; allowed here are weights")
+    return found
 
 
 def _from_weights(system: System, theory: Any, weights: Weights, teacher: Weights) -> Start:

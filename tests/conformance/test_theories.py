@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.solving.integrate import integrate, iterate
-from learndyn.theory import THEORIES
+from learndyn.solving.integrate import _integrate, iterate
+from learndyn.theory import THEORIES, Flow, Map, Refused
 from learndyn.theory.base import Coverage
+from learndyn.theory.chain import AbstractChain
+from learndyn.theory.dynamics import Noise
 
 THREE = np.arange(3.0)  # the number of times is compiled in: one number for all
 MATRIX = np.array([[1.2, 0.3, -0.4], [0.1, 0.9, 0.5]])
@@ -38,9 +40,7 @@ def orthonormal():
 COVERED = {
     "linear": committee("linear", ld.Isotropic(60), label_noise=0.1),
     "erf": committee("erf", ld.PowerLaw(60, 3, 1.0)),
-    "quadratic": committee("quadratic", ld.Isotropic(60), loss_scale=1.0),
     "descent": deep(ld.GradientDescent(0.01)),
-    "natural": deep(ld.NaturalGradient(0.01)),
     "root": deep(ld.NaturalGradient(0.01, power=0.5, damping=0.01)),
     "blocks": deep(ld.NaturalGradient(0.01, power=0.5, blocks=True)),
     "unaligned": deep(ld.NaturalGradient(0.01, power=0.5), ld.SmallRandom(0.5)),
@@ -50,7 +50,7 @@ COVERED = {
 # What each is covered as: none of the two words fits all.
 LEVELS = {name: "exact" for name in COVERED} | {"unaligned": "approximate"}
 # Systems whose starts conserve something: the others have nothing to conserve.
-CONSERVING = {"descent", "natural", "root", "blocks", "unaligned", "clipped", "orthonormal"}
+CONSERVING = {"descent", "root", "blocks", "unaligned", "clipped", "orthonormal"}
 REFUSED = {
     "activations": ld.System(
         ld.TeacherStudent(ld.Isotropic(9), ld.Committee(1, "erf")),
@@ -73,8 +73,12 @@ def system(name):
     return COVERED[name]
 
 
+def order_of(theory, kind):
+    return next((o for o in theory.orders if isinstance(theory.dynamics(o), kind)), None)
+
+
 def flow_of(theory):
-    return next(order for order in theory.orders if order not in theory.maps)
+    return order_of(theory, Flow)
 
 
 def leaves(state):
@@ -87,7 +91,7 @@ def size(state):
 
 def tangent(theory, state, order):
     """D state / d time in the unit of `solve`."""
-    scale = theory.clock(order).drift
+    scale = theory.dynamics(order).clock.drift
     return jax.tree.map(lambda d: scale * np.asarray(d), theory.drift(state, order))
 
 
@@ -140,14 +144,14 @@ def test_drift_is_the_slope_of_its_own_solution(system):
 
 def test_maps_advance_as_they_are_solved(system):
     theory = ld.theory_of(system)
-    if not theory.maps:
-        with pytest.raises(ValueError, match="advance"):
+    order = order_of(theory, Map)
+    if order is None:
+        with pytest.raises(ValueError, match="order: got 'any', which is no map"):
             theory.advance(ld.start(system).state)
         return
     begin = ld.start(system, key=1)
     state = theory.advance(theory.advance(begin.state))
-    order = theory.maps[0]
-    solved = ld.solve(system, THREE / theory.clock(order).steps, start=begin, order=order)
+    solved = ld.solve(system, THREE / theory.dynamics(order).clock.steps, start=begin, order=order)
     for name, value in theory.observe(state).items():
         np.testing.assert_allclose(solved[name][2], value, rtol=1e-12, atol=1e-14)
 
@@ -201,7 +205,7 @@ def test_json_round_trip(system):
 
 
 def test_compiles_once_under_changed_learning_rates(system):
-    engine = iterate if "full" in ld.theory_of(system).maps else integrate
+    engine = iterate if order_of(ld.theory_of(system), Map) == "full" else _integrate
     ld.solve(system, THREE)
     before = engine._cached._cache_size()
     settings = {f.name: getattr(system.rule, f.name) for f in dataclasses.fields(system.rule)}
@@ -213,3 +217,36 @@ def test_compiles_once_under_changed_learning_rates(system):
 def test_wrong_states_are_refused(system):
     with pytest.raises(ValueError, match="state: got a "):
         ld.start(system, state="nothing")
+
+
+def test_every_capability_works_or_refuses_with_a_reason(system):
+    theory, state = ld.theory_of(system), ld.start(system, key=1).state
+    for order in theory.orders:
+        moves, noise = theory.dynamics(order), theory.noise(order)
+        assert isinstance(moves, Flow | Map) and moves.clock.unit and moves.clock.steps > 0
+        assert isinstance(noise, Noise) or (isinstance(noise, Refused) and noise.reason)
+        n = np.size(theory.vector(state))
+        if isinstance(noise, Noise):
+            assert noise.diffusion(state).shape == (n, n) and noise.error(state) >= 0
+        else:
+            with pytest.raises(ValueError, match=r"\Afluctuations: got True, but [^\n]*\Z"):
+                ld.solve(system, THREE, order=order, fluctuations=True)
+    again = theory.with_vector(state, theory.vector(state))
+    np.testing.assert_allclose(leaves(again), leaves(state), rtol=1e-15)
+    chain = theory.chain()
+    assert isinstance(chain, AbstractChain) or (isinstance(chain, Refused) and chain.reason)
+    with pytest.raises(ValueError, match="order: got 'loud'; allowed is one of"):
+        theory.dynamics("loud")
+
+
+def test_states_are_kept_where_they_are_asked_for(system):
+    theory, begin = ld.theory_of(system), ld.start(system, key=1)
+    record = ld.solve(system, THREE, start=begin, states=True)
+    names = [name for name in record.data_vars if str(name).startswith("state_")]
+    assert names and "state_" not in "".join(map(str, ld.solve(system, THREE).data_vars))
+    fields = {name.removeprefix("state_"): record[name].values[0] for name in names}
+    first = type(begin.state)(**fields)
+    np.testing.assert_allclose(leaves(first), leaves(begin.state), atol=1e-12)
+    last = type(begin.state)(**{n.removeprefix("state_"): record[n].values[-1] for n in names})
+    for name, value in theory.observe(last).items():
+        np.testing.assert_allclose(record[name][-1], value, rtol=1e-8, atol=1e-12)

@@ -28,11 +28,14 @@ def weights_of(network, shape, seed=0):
     return network.sample(np.random.default_rng(seed), shape)
 
 
-@pytest.mark.parametrize("activation", FUNCTIONS)
-@pytest.mark.parametrize("parameterisation", ["ntk", "standard"])
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("output", OUTPUTS)
-def test_mlp_by_hand(activation, parameterisation, bias, output):
+@pytest.mark.parametrize(
+    ("activation", "output"),
+    [*((a, "identity") for a in FUNCTIONS), *(("tanh", o) for o in OUTPUTS if o != "identity")],
+)
+@pytest.mark.parametrize(
+    ("parameterisation", "bias"), [("ntk", True), ("ntk", False), ("standard", True)]
+)
+def test_mlp_by_hand(activation, output, parameterisation, bias):
     network = ld.MLP(
         [3, 5, 4], activation, parameterisation=parameterisation, bias=bias, output=output
     )

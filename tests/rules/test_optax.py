@@ -56,9 +56,10 @@ def test_full_batches_are_those_of_a_loop_by_hand(transformation):
     assert record.attrs["generator"] == "none"
 
 
-@every
-def test_memory_survives_the_asked_times(transformation):
+@pytest.mark.parametrize("name", ["momentum", "adam", "warm-up"])
+def test_memory_survives_the_asked_times(name):
     """Measuring often or once gives the same network: memory and passes are carried along."""
+    transformation = TRANSFORMS[name]
     rule = ld.Optax(transformation, batch=5, sampling="epochs")
     system = ld.System(DATA, NETWORK, rule)
     often = ld.simulate(system, np.arange(0, 41), key=2)

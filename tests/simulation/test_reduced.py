@@ -73,6 +73,7 @@ def test_dimension_costs_nothing_and_the_state_still_moves():
     assert np.max(np.abs(moved - expected)) < 100 * np.sqrt(2000) * 0.5e-8
 
 
+@pytest.mark.slow
 def test_large_N_follows_the_theory():
     it = system(spectrum=ld.PowerLaw(10**6, 2, 1.0), K=2, M=1, noise=0.0, eta=1.0)
     begin = ld.start(it, key=1)
@@ -143,7 +144,7 @@ def test_auto_takes_it_where_it_is_cheaper():
     assert ld.simulate(system(), [0.1]).attrs["method"] == "reduced"
     every = ld.PowerLaw(24, 24, 1.0)  # a level for every dimension: nothing to gain
     assert ld.simulate(system(spectrum=every), [0.1]).attrs["method"] == "direct"
-    probed = ld.simulate(system(), [0.1], probes={"first": lambda w, t: w[0, 0]})
+    probed = ld.simulate(system(), [0.1], probes={"first": lambda model: model.weights[0, 0]})
     assert probed.attrs["method"] == "direct"
     data = ld.TeacherStudent(ld.Isotropic(30), ld.Committee(1, "linear"))
     mixed = ld.System(data, ld.Committee(3, "erf"), ld.SGD(0.2))
@@ -178,7 +179,7 @@ def _deep():
         (_mixed, {}, "different activations"),
         (_descent, {}, "GradientDescent, which does not sample; allowed here is 'direct'"),
         (_deep, {}, "deep linear theory knows no exact chain"),
-        (system, {"probes": {"norms": lambda w, t: 0.0}}, "probes: got 'norms' with 'reduced'"),
+        (system, {"probes": {"norms": lambda model: 0.0}}, "probes: got 'norms' with 'reduced'"),
     ],
 )
 def test_what_it_cannot_represent_is_said_in_one_line(make, options, said):

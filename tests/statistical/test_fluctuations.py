@@ -44,7 +44,7 @@ CASES = [("linear", 0.5, 1, 1), ("quadratic", 0.15, 2, 2), ("erf", 2.0, 2, 3)]
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("activation", "eta", "levels", "batch"),
-    [CASES[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[1:])],
+    [pytest.param(*case, marks=pytest.mark.slow) for case in CASES],
 )
 def test_standard_deviation_of_the_reduced_chain(activation, eta, levels, batch):
     # 4000 runs give a variance to 2.2 %; 18 entries, partly the same, at 4 errors.
@@ -60,6 +60,7 @@ def test_standard_deviation_of_networks(activation, eta):
     assert largest_z(*both_roads(system(activation, eta, 200), 800, "direct")) < 4
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_one_run_is_judged_by_the_predicted_band():
     """A right and a wrong theory, each against one run of a network."""

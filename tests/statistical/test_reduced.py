@@ -127,7 +127,7 @@ def _louder_labels(draw):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("wrong", [slow(_mean_chi_square), _louder_labels])
+@pytest.mark.parametrize("wrong", [slow(_mean_chi_square), slow(_louder_labels)])
 def test_small_errors_in_the_noise_are_seen(wrong, monkeypatch):
     """The chi-square as its mean, and label noise louder by 4 %: the comparison sees either."""
     right = direct("erf", 1)

@@ -215,4 +215,4 @@ def test_overlaps_of_too_high_a_rank_are_refused():
 def test_only_sampling_has_a_chain():
     data = ld.TeacherStudent(ld.Isotropic(9), ld.Committee(1, "erf"))
     descent = ld.System(data, ld.Committee(1, "erf"), ld.GradientDescent(0.1))
-    assert "does not sample" in ld.theory_of(descent).chain()
+    assert "does not sample" in ld.theory_of(descent).chain().reason

@@ -89,7 +89,7 @@ def test_linear_student_decays_as_the_closed_form_says():
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("activation", ["linear", "erf", "quadratic"])
-@pytest.mark.parametrize("levels", [1, 2])
+@pytest.mark.parametrize("levels", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_drift_is_the_average_of_real_steps(activation, levels):
     """Brute force: 40000 single SGD steps of weights of size 200, averaged."""
     N, eta, trials = 200, 0.8, 40_000

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import learndyn as ld
+from learndyn.solving.fixed_points import jacobian_spectrum
 from learndyn.theory.committee import erf_asymptotics as late
 from learndyn.theory.committee import errata
-from learndyn.theory.fixed_points import jacobian_spectrum
 
 SPECTRUM, ETA = ld.PowerLaw(90, 3, 1.0), 0.4
 LAM, PHI = SPECTRUM.values, SPECTRUM.counts / SPECTRUM.dim

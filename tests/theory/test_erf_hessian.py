@@ -5,8 +5,8 @@ import pytest
 
 import learndyn as ld
 from learndyn.numerics.semidefinite import gram_factor
+from learndyn.solving.fixed_points import jacobian_spectrum
 from learndyn.theory.committee import erf_asymptotics, erf_hessian
-from learndyn.theory.fixed_points import jacobian_spectrum
 
 SPECTRUM, ETA, M = ld.PowerLaw(60, 3, 1.0), 0.3, 3
 LAM = SPECTRUM.values

@@ -7,8 +7,8 @@ import pytest
 
 import learndyn as ld
 from learndyn.numerics.precision import to_numpy
+from learndyn.solving.fixed_points import find_fixed_point, jacobian_spectrum
 from learndyn.theory.committee import erf_plateau, errata
-from learndyn.theory.fixed_points import find_fixed_point, jacobian_spectrum
 
 # M, T, D, T2, D2, eta, R*, Q*; and error, tau, g_r, prefactor of the corrected Eq. 115.
 REFERENCE = np.array(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import learndyn as ld
+from learndyn.solving.fixed_points import jacobian_spectrum
 from learndyn.theory.committee.erf_plateau import plateau_state
-from learndyn.theory.fixed_points import jacobian_spectrum
 
 SPECTRUM = ld.PowerLaw(120, 3, 0.8)
 TYPICAL = (SPECTRUM.counts / SPECTRUM.dim)[:, None, None]  # T of every level, without the norm

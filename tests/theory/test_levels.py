@@ -10,6 +10,7 @@ import learndyn as ld
 from learndyn.simulation import measure_drift
 from learndyn.solving.integrate import integrate
 from learndyn.theory.committee.state import Factors, factors_of
+from learndyn.theory.dynamics import Explicit, Implicit, Stabilised
 
 
 def soft(spectrum, K=2, M=2, eta=0.1, activation="erf", std=0.1, **more):
@@ -21,11 +22,17 @@ def soft(spectrum, K=2, M=2, eta=0.1, activation="erf", std=0.1, **more):
 
 def curve(system, state, times, order, scheme):
     theory = ld.theory_of(system)
+    flow = theory.dynamics(order)
+    how = {
+        "explicit": lambda: Explicit(state),
+        "implicit": lambda: Implicit(state, flow.linearise),
+        "stabilised": lambda: Stabilised(state, flow.radius),
+    }[scheme]()
     with jax.enable_x64(True):
         numbers = [np.asarray(number) for number in (1.0, 1e-9, 1e-12)]
-        found = integrate(theory, state, np.asarray(times), order, *numbers, scheme=scheme)
+        found = integrate(theory, flow, how, np.asarray(times), *numbers)
         assert bool(found.succeeded)
-        return np.asarray(found.saved["error"])
+        return np.asarray(found.saved[0]["error"])
 
 
 @pytest.mark.parametrize("levels, exponent", [(1, 1.0), (7, 0.3), (64, 1.5)])
@@ -95,9 +102,8 @@ def test_linearised_drift_is_its_dense_jacobian(problem, activation):
             rate = lambda y, o=order: ravel_pytree(theory.drift(unravel(y), o))[0]
             matrix = w * np.eye(len(flat)) - jax.jit(jax.jacfwd(rate))(flat)
             expected = np.linalg.solve(matrix, ravel_pytree(b)[0])
-            found = jax.jit(lambda y, b, o=order: theory.linearise(y, o, np.float64(w))(b))(
-                state, b
-            )
+            flow = theory.dynamics(order)
+            found = jax.jit(lambda y, b, f=flow: f.linearise(y, np.float64(w))(b))(state, b)
             # Rounding, times the condition of both solves.
             atol = 1e-15 * np.linalg.cond(matrix) * np.max(np.abs(expected)) * len(flat)
             np.testing.assert_allclose(ravel_pytree(found)[0], expected, rtol=0, atol=atol)
@@ -158,6 +164,7 @@ def test_a_large_first_level_makes_the_limit_approximate():
     assert light.attrs["coverage"] == "exact"
 
 
+@pytest.mark.slow
 def test_frozen_directions_keep_their_overlaps():
     system = soft(ld.PowerLaw(300, 3, 1.0), trainable=200, eta=0.3)
     begin, theory = ld.start(system, key=2), ld.theory_of(system)

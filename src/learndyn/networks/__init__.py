@@ -13,6 +13,7 @@ from learndyn.networks.layers import SmallRandom as SmallRandom
 from learndyn.networks.layers import Xavier as Xavier
 from learndyn.networks.linear_teacher import LinearTeacher as LinearTeacher
 from learndyn.networks.mlp import MLP as MLP
+from learndyn.networks.model import Model as Model
 from learndyn.networks.network import Network as Network
 from learndyn.networks.taps import forward as forward
 from learndyn.networks.taps import revisit as revisit

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import equinox as eqx
 import jax
 import jax.core
 import numpy as np
@@ -42,3 +43,21 @@ def to_numpy(tree: Any) -> Any:
 def as_float64(value: Any) -> Any:
     """NumPy float64 for what a user gives; JAX arrays pass, since they are already inside."""
     return value if isinstance(value, jax.Array) else np.asarray(value, dtype=np.float64)
+
+
+def compiled_in_float64(function: F) -> F:
+    """As `in_float64`, compiled as a whole when a user calls it.
+
+    Operation by operation each would be compiled by itself, which takes far longer. For
+    functions that an engine traces anyway: what they are given need not be known.
+    """
+    compiled = eqx.filter_jit(function)
+
+    @functools.wraps(function)
+    def wrapped(*args, **kwargs):
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs))):
+            return function(*args, **kwargs)
+        with jax.enable_x64(True):
+            return to_numpy(compiled(*args, **kwargs))
+
+    return wrapped  # pyright: ignore[reportReturnType]

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks.base import AbstractNetwork, Weights
-from learndyn.numerics.random import Source
+from learndyn.numerics.random import HELD_OUT_KEY, Source, run_words
 from learndyn.numerics.types import Array
 from learndyn.numerics.values import Value
 from learndyn.problems.examples import Examples
@@ -17,6 +19,7 @@ from learndyn.problems.losses import AbstractLoss
 
 Sampler = Callable[[Source, tuple[int, ...]], tuple[Array, Array]]
 Loss = Callable[[Weights], Array]
+HELD_OUT = 4096  # fresh examples on which a network without a theory is measured
 
 
 class MapStatistics(NamedTuple):
@@ -97,7 +100,18 @@ class AbstractProblem(Value):
 
     def measured_on(self, teacher: Weights, dtype) -> Mapping[str, Examples]:
         """Examples to measure on, by the prefix of the observables: "", "test_", …."""
-        return {}
+        teacher = jax.tree.map(jnp.asarray, teacher)
+        source = Source(run_words(HELD_OUT_KEY, 0), jnp.asarray(0))
+        x, y = self._measured(teacher, dtype)(source, (HELD_OUT,))
+        return {"": Examples(x, y, f"{HELD_OUT} held-out examples{self._measured_how}")}
+
+    def _measured(self, teacher: Weights, dtype) -> Sampler:
+        """Draws the examples to measure on."""
+        return self.sampler(teacher, dtype)
+
+    @property
+    def _measured_how(self) -> str:
+        return ""
 
     def population_loss(self, network: AbstractNetwork, teacher: Weights) -> Loss | None:
         """The mean loss over all there is, without label noise, where it has a closed form."""

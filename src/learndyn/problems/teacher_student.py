@@ -1,9 +1,7 @@
 """A teacher network labels Gaussian inputs."""
 
-from collections.abc import Mapping
 from typing import cast
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -11,15 +9,12 @@ from learndyn.networks import AbstractNetwork, Committee, LinearTeacher
 from learndyn.networks.base import Weights
 from learndyn.numerics.checks import instance, non_negative
 from learndyn.numerics.gaussian import tabulate
-from learndyn.numerics.random import HELD_OUT_KEY, Source, Stream, run_words
+from learndyn.numerics.random import Source, Stream
 from learndyn.numerics.types import Array, Number
 from learndyn.problems.base import AbstractProblem, Loss, MapStatistics, Sampler
-from learndyn.problems.examples import Examples
 from learndyn.problems.inputs import Gaussian
 from learndyn.problems.losses import AbstractLoss, SquaredLoss, loss_given
 from learndyn.problems.spectra import Spectrum
-
-HELD_OUT = 4096  # fresh examples on which a network without a theory is measured
 
 
 class TeacherStudent(AbstractProblem):
@@ -100,11 +95,12 @@ class TeacherStudent(AbstractProblem):
 
         return sample
 
-    def measured_on(self, teacher: Weights, dtype) -> Mapping[str, Examples]:
-        teacher = jax.tree.map(jnp.asarray, teacher)
-        sample = self._sampler(teacher, dtype, noisy=False)
-        x, y = sample(Source(run_words(HELD_OUT_KEY, 0), jnp.asarray(0)), (HELD_OUT,))
-        return {"": Examples(x, y, f"{HELD_OUT} held-out examples without label noise")}
+    def _measured(self, teacher: Weights, dtype) -> Sampler:
+        return self._sampler(teacher, dtype, noisy=False)
+
+    @property
+    def _measured_how(self) -> str:
+        return " without label noise"
 
     def population_loss(self, network: AbstractNetwork, teacher: Weights) -> Loss | None:
         """A closed form for linear maps, and for committees that share their activation."""

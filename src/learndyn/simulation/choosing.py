@@ -5,7 +5,7 @@ from typing import Any
 
 from learndyn.numerics.checks import one_of
 from learndyn.system import System
-from learndyn.theory import THEORIES, AbstractTheory, find_theory
+from learndyn.theory import THEORIES, AbstractTheory, Refused, find_theory
 from learndyn.theory.chain import AbstractChain
 
 METHODS = ("auto", "direct", "reduced", "flow")
@@ -52,8 +52,8 @@ def _reduced(system: System, probes: Mapping[str, Any]) -> Reduced | str:
         )
         return f"method: got 'reduced' for {parts} ({reasons}); allowed here is 'direct'"
     chain = theory.chain()
-    if isinstance(chain, str):
-        return f"method: got 'reduced', but {chain}; allowed here is 'direct'"
+    if isinstance(chain, Refused):
+        return f"method: got 'reduced', but {chain.reason}; allowed here is 'direct'"
     if probes:
         names = ", ".join(map(repr, probes))
         return f"probes: got {names} with 'reduced', which has no weights; allowed is 'direct'"

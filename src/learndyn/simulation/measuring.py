@@ -9,18 +9,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from learndyn.networks import Model
 from learndyn.networks.base import Weights
 from learndyn.numerics.types import Array
 from learndyn.problems import Examples
 from learndyn.problems.losses import is_labels, is_right
 from learndyn.system import System
 from learndyn.theory import AbstractTheory, Variable, find_theory
-from learndyn.theory.base import DIVERGED, State
+from learndyn.theory.base import DIVERGED
+from learndyn.theory.dynamics import State
 
 BLOCK = 2**22  # numbers in the inputs that are evaluated at once
 LARGEST = np.finfo(np.float64).max
 
-Probe = Callable[[Weights, Weights], Any]
+Probe = Callable[[Model], Any]
 Read = Callable[[Weights], dict[str, np.ndarray] | None]
 
 
@@ -102,7 +104,12 @@ def measurement_of(
     if theory is not None:
         reads.append(_by_theory(theory, teacher))
         labels, attributes = {**theory.variables, **labels}, {"theory": theory.name, **attributes}
-    reads.append(_by_probes(teacher, probes))
+    taken = [name for name in probes if name in labels]
+    if taken:
+        raise ValueError(
+            f"probes: got {taken[0]!r}, which the record has already; allowed is another name"
+        )
+    reads.append(_by_probes(system, probes))
     return Measurement(labels, _all_of(reads), weights, shape, attributes)
 
 
@@ -139,8 +146,9 @@ def _by_theory(theory: AbstractTheory, teacher: Weights) -> Read:
     return lambda weights: theory.measure(weights, teacher)
 
 
-def _by_probes(teacher: Weights, probes: Mapping[str, Probe]) -> Read:
-    return lambda weights: {n: np.asarray(probe(weights, teacher)) for n, probe in probes.items()}
+def _by_probes(system: System, probes: Mapping[str, Probe]) -> Read:
+    at = lambda weights: Model(system.network, weights)
+    return lambda weights: {n: np.asarray(probe(at(weights))) for n, probe in probes.items()}
 
 
 def _largest(weights: Any) -> float:

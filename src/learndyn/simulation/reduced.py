@@ -31,8 +31,9 @@ from learndyn.simulation.placing import (
     spread,
 )
 from learndyn.theory import AbstractTheory
-from learndyn.theory.base import DIVERGED, State
+from learndyn.theory.base import DIVERGED
 from learndyn.theory.chain import AbstractChain, Fixed, Moving
+from learndyn.theory.dynamics import State
 
 LANES = 8  # float64 numbers in the widest vector register
 WIDEST = 128  # runs in a group on a CPU: wider ones gain nothing

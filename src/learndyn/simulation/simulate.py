@@ -23,7 +23,7 @@ from learndyn.start import Start, given_weights
 from learndyn.start import start as begin
 from learndyn.system import System
 from learndyn.theory import clock_of
-from learndyn.theory.base import Clock
+from learndyn.theory.dynamics import Clock
 
 
 def simulate(
@@ -56,7 +56,8 @@ def simulate(
             float64, one run); "auto" is "reduced" where that is exact and cheaper, without
             probes, and else "direct". The record says which.
         dtype: precision of the weights of the direct engine, "float32" or "float64".
-        probes: name → function of (weights, teacher), evaluated at the asked times.
+        probes: name → function of a `Model`, evaluated at the asked times; a name that the
+            record has already is an error.
         progress: True shows a bar with the time left; a function gets the fraction done.
 
     Returns:

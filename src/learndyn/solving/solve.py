@@ -1,5 +1,7 @@
 """`solve`: the curve that a theory predicts."""
 
+from typing import Any
+
 import jax
 import numpy as np
 import xarray as xr
@@ -15,10 +17,11 @@ from learndyn.solving.integrate import integrate, iterate
 from learndyn.start import Start
 from learndyn.start import start as begin
 from learndyn.system import System
-from learndyn.theory import Variable, theory_of
+from learndyn.theory import Map, Refused, Variable, theory_of
 from learndyn.theory.base import DIVERGED
+from learndyn.theory.dynamics import Explicit, Implicit, Stabilised
 
-SOLVERS = {"explicit": "Dopri8", "implicit": "Rodas", "stabilised": "Chebyshev"}
+SOLVERS = {Explicit: "Dopri8", Implicit: "Rodas", Stabilised: "Chebyshev"}
 
 
 def solve(
@@ -29,6 +32,8 @@ def solve(
     key: int = 0,
     order: str = "full",
     fluctuations: bool = False,
+    states: bool = False,
+    theory: Any = None,
     rtol: Number = 1e-8,
     atol: Number = 1e-10,
 ) -> xr.Dataset:
@@ -47,6 +52,8 @@ def solve(
         fluctuations: whether to predict, for every observable, the standard deviation of a
             run at size N (`<name>_std`), by the linear-noise equation of committees under
             SGD; orders "full" and "flow", at most 2000 state variables.
+        states: whether to keep the state itself, as variables `state_<field>`.
+        theory: the name or the class of a theory, to take that one.
         rtol: relative tolerance of the integrator.
         atol: absolute tolerance of the integrator.
 
@@ -58,46 +65,47 @@ def solve(
         ValueError: for times, tolerances or an order that are not allowed.
     """
     times, key = increasing_times(times), seed("key", key)
-    theory = theory_of(system)
-    one_of("order", order, theory.orders)
-    one_of("fluctuations", fluctuations, (False, True) if order not in theory.maps else (False,))
+    found = theory_of(system, theory)
+    one_of("order", order, found.orders)
+    moves = given("order", found.dynamics(order), order)
+    noise = given("fluctuations", found.noise(order), True) if fluctuations else None
     start = begin(system, key=key) if start is None else start
     tolerances = positive("rtol", rtol), positive("atol", atol)
-    start.check(system, weights=False)
-    state, clock = theory.check(start.state), theory.clock(order)
-    coverage = theory.judge(start.state, start.realise)
+    state, clock = found.check(start.state), moves.clock
+    coverage = found.judge(start.state, start.realise)
     steps = step_numbers(times, clock.steps)
     about = system.describe()  # before the work, which it must not be able to lose
     watch = Stopwatch()
     with jax.enable_x64(True):
-        if fluctuations:
-            found, method = _noisy(theory, state, times, order, tolerances)
+        if noise is not None:
+            path, method = _noisy(found, moves, noise, state, times, tolerances)
         else:
-            found, method = _trajectory(theory, state, times, steps, order, tolerances)
+            path, method = _trajectory(found, moves, state, times, steps, tolerances, states)
+    observables, kept = path.saved
     variables = {}
-    for name, label in theory.variables.items():
-        variables[name] = _labelled(found.saved[name], label, label.long_name)
+    for name, label in found.variables.items():
+        variables[name] = _labelled(observables[name], label, label.long_name)
         if fluctuations:
             said = f"standard deviation of {label.long_name}"
-            variables[f"{name}_std"] = _labelled(found.saved[f"{name}_std"], label, said)
+            variables[f"{name}_std"] = _labelled(observables[f"{name}_std"], label, said)
     return make_record(
-        variables,
+        variables | _state_variables(kept),
         times=times,
         steps=steps,
         time_unit=clock.unit,
-        outcomes=[_outcome(found)],
+        outcomes=[_outcome(path)],
         runs=False,
         attributes={
             "engine": "solve",
             "method": method,
-            "theory": theory.name,
+            "theory": found.name,
             "coverage": coverage.level,
             "coverage_reason": coverage.reason,
             "order": order,
             "rtol": float(tolerances[0]),
             "atol": float(tolerances[1]),
             "dtype": "float64",
-            **({"diffusion_error": theory.diffusion_error(state)} if fluctuations else {}),
+            **({"diffusion_error": noise.error(state)} if noise is not None else {}),
             "key": key,
             **about,
             "wall_seconds": watch.seconds(),
@@ -105,32 +113,46 @@ def solve(
     )
 
 
+def given(argument: str, capability: Any, value: Any) -> Any:
+    """What a theory gave, or a ValueError with the reason why it did not."""
+    if isinstance(capability, Refused):
+        raise ValueError(f"{argument}: got {value!r}, but {capability.reason}; allowed is another")
+    return capability
+
+
+def _state_variables(kept: Any) -> dict[str, Any]:
+    """The leaves of a state, (time, …), as variables named after its fields."""
+    found = {}
+    for path, values in jax.tree_util.tree_leaves_with_path(kept):
+        name = "state" + "".join(f"_{getattr(k, 'name', getattr(k, 'idx', k))}" for k in path)
+        dims = tuple(f"{name}_{i}" for i in range(np.ndim(values) - 1))
+        label = Variable(dims, name.replace("_", " "), "")
+        found[name] = _labelled(values, label, label.long_name)
+    return found
+
+
 def _labelled(values: np.ndarray, label: Variable, said: str):
     finite = np.where(np.isfinite(values), values, np.nan)
     return ("time", *label.dims), finite, {"long_name": said, "units": label.unit}
 
 
-def _trajectory(theory, state, times, steps, order, tolerances) -> tuple[Trajectory, str]:
+def _trajectory(theory, moves, state, times, steps, tolerances, states) -> tuple[Trajectory, str]:
     """What the theory predicts at the times, and by which method."""
-    if order in theory.maps:
-        return to_numpy(iterate(theory, state, steps)), "iterated map"
-    curve = theory.closed_form(state, times, order)
+    if isinstance(moves, Map):
+        return to_numpy(iterate(theory, moves, moves.begin(state), steps, states)), "iterated map"
+    curve = None if states else moves.closed_form(state, times)
     if curve is not None:
         return _cut(curve, times), "closed form"
-    scheme = theory.scheme(state, order, float(times[-1]))
-    state = theory.coordinates(state, order, scheme)
-    scale = np.asarray(theory.clock(order).drift, dtype=np.float64)
-    found = to_numpy(integrate(theory, state, times, order, scale, *tolerances, scheme=scheme))
-    return found, f"{SOLVERS[scheme]}, adaptive, in {type(state).__name__}"
+    how = moves.integration(state, float(times[-1]))
+    scale = np.asarray(moves.clock.drift, dtype=np.float64)
+    found = to_numpy(integrate(theory, moves, how, times, scale, *tolerances, states=states))
+    return found, f"{SOLVERS[type(how)]}, adaptive, in {type(how.begin).__name__}"
 
 
-def _noisy(theory, state, times, order, tolerances) -> tuple[Trajectory, str]:
+def _noisy(theory, flow, noise, state, times, tolerances) -> tuple[Trajectory, str]:
     """The same with the standard deviation of every observable beside it."""
-    theory.moving(state)  # says why not, before anything is compiled
-    scale, size = (
-        np.asarray(x, np.float64) for x in (theory.clock(order).drift, theory.system.dim)
-    )
-    found = integrate_with_noise(theory, state, times, order, scale, size, *tolerances)
+    scale, size = (np.asarray(x, np.float64) for x in (flow.clock.drift, theory.system.dim))
+    found = integrate_with_noise(theory, flow, noise, state, times, scale, size, *tolerances)
     return to_numpy(found), "Dopri8, adaptive, with linear noise"
 
 
@@ -143,7 +165,7 @@ def _cut(curve: dict[str, np.ndarray], times: np.ndarray) -> Trajectory:
     for v in saved.values():
         v[gone] = np.nan
     end = times[np.argmax(gone)] if gone.any() else times[-1]
-    return Trajectory(saved, np.asarray(end), np.asarray(gone.any()), np.asarray(True))
+    return Trajectory((saved, None), np.asarray(end), np.asarray(gone.any()), np.asarray(True))
 
 
 def _outcome(found: Trajectory) -> Outcome:

@@ -9,7 +9,13 @@ from learndyn.theory.committee.state import Overlaps as Overlaps
 from learndyn.theory.committee.theory import CommitteeTheory as CommitteeTheory
 from learndyn.theory.deep_linear.state import Modes as Modes
 from learndyn.theory.deep_linear.theory import DeepLinearTheory as DeepLinearTheory
+from learndyn.theory.dynamics import Clock as Clock
+from learndyn.theory.dynamics import Flow as Flow
+from learndyn.theory.dynamics import Map as Map
+from learndyn.theory.dynamics import Noise as Noise
+from learndyn.theory.dynamics import Refused as Refused
 from learndyn.theory.registry import THEORIES as THEORIES
 from learndyn.theory.registry import clock_of as clock_of
 from learndyn.theory.registry import find_theory as find_theory
+from learndyn.theory.registry import register as register
 from learndyn.theory.registry import theory_of as theory_of

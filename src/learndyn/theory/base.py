@@ -7,25 +7,24 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from learndyn.networks.base import Weights
-from learndyn.numerics.precision import to_numpy
-from learndyn.numerics.rosenbrock import Solve
+from learndyn.numerics.checks import one_of
+from learndyn.numerics.precision import in_float64, to_numpy
 from learndyn.numerics.types import Array
 from learndyn.numerics.values import Value
 from learndyn.system import System
 from learndyn.theory.chain import AbstractChain
+from learndyn.theory.dynamics import Clock, Flow, Map, Noise, Refused, State
 
-State = Any  # a theory's own pytree of order parameters
-Scheme = Literal["explicit", "implicit", "stabilised"]
 Realise = Callable[[], tuple[Weights, Weights]]
 
 # A state has diverged whose largest entry exceeds that of the start so many times. (Larger
 # factors are out of an integrator's reach: Q ∝ (t* − t)^(-1/2) for squares, up to rounding.)
 DIVERGED = 1e5
-
-_NO_NOISE = "fluctuations: got True, but the {} theory states no diffusion; allowed is False"
 
 
 class Coverage(NamedTuple):
@@ -33,17 +32,6 @@ class Coverage(NamedTuple):
 
     level: Literal["exact", "approximate", "none"]
     reason: str
-
-
-class Clock(NamedTuple):
-    """A unit of time in words, the steps in it, and by what `drift` is multiplied for it."""
-
-    unit: str
-    steps: float
-    drift: float
-
-
-STEPS = Clock("steps", 1.0, 1.0)  # where no theory has a clock of its own
 
 
 class Variable(NamedTuple):
@@ -76,7 +64,6 @@ class AbstractTheory(Value):
     system: System
 
     name: ClassVar[str]
-    maps: ClassVar[tuple[str, ...]] = ()  # the orders that are iterated, not integrated
     reference: ClassVar[tuple[Reference, ...]]
     variables: ClassVar[dict[str, Variable]]
     orders: ClassVar[tuple[str, ...]]
@@ -107,63 +94,57 @@ class AbstractTheory(Value):
     def project(self, weights: Weights, teacher: Weights) -> State:
         """The state of given weights."""
 
-    @abc.abstractmethod
-    def realise(self, state: State, key: int) -> tuple[Weights, Weights]:
+    def realise(self, state: State, key: int) -> tuple[Weights, Weights] | Refused:
         """Weights and teacher (float64) whose state is the given one: an inverse of `project`."""
+        return Refused(f"the {self.name} theory knows no weights of a given state")
 
     @abc.abstractmethod
-    def drift(self, state: State, order: str = "full") -> State:
-        """D state / d time, learning rate included, as a state."""
+    def dynamics(self, order: str) -> Flow | Map | Refused:
+        """How the state moves at an order."""
 
-    def advance(self, state: State) -> State:
-        """The state after one step of the rule, for the orders in `maps`."""
-        raise ValueError(f"advance: the {self.name} theory is a flow; allowed is `drift`")
+    def noise(self, order: str) -> Noise | Refused:
+        """How the state fluctuates at an order, where that is a flow."""
+        return Refused(f"the {self.name} theory states no diffusion")
 
-    def scheme(self, state: State, order: str, end: float) -> Scheme:
-        """How to integrate until `end`: "implicit" needs `linearise`, "stabilised" `radius`."""
-        return "explicit"
+    def chain(self) -> AbstractChain | Refused:
+        """The exact Markov chain of the state at finite size."""
+        return Refused(f"the {self.name} theory knows no exact chain of its state")
 
-    def coordinates(self, state: State, order: str, scheme: Scheme) -> State:
-        """The state as it is best integrated; `drift` and `observe` take it."""
-        return state
-
-    def linearise(self, state: State, order: str, w: Array) -> Solve:
-        """The solver b ↦ x of (w − J) x = b, J the Jacobian of `drift`."""
-        raise ValueError(f"linearise: the {self.name} theory has none; allowed is `drift`")
-
-    def radius(self, state: State, order: str) -> Array:
-        """A bound on the spectral radius of the Jacobian of `drift`."""
-        raise ValueError(f"radius: the {self.name} theory has none; allowed is `drift`")
-
-    def closed_form(
-        self, state: State, times: np.ndarray, order: str
-    ) -> dict[str, np.ndarray] | None:
-        """The observables at `times`, (time, …), where they have a closed form; else None."""
-        return None
-
-    def moving(self, state: State) -> Array:
+    @in_float64
+    def vector(self, state: State) -> Array:
         """The independent variables of a state that move, as one vector."""
-        raise ValueError(_NO_NOISE.format(self.name))
+        return ravel_pytree(state)[0]
 
-    def with_moving(self, state: State, vector: Array) -> State:
-        """The state with its moving variables replaced: an inverse of `moving`."""
-        raise ValueError(_NO_NOISE.format(self.name))
+    @in_float64
+    def with_vector(self, state: State, vector: Array) -> State:
+        """The state with the variables of `vector` replaced, of that one's type: its inverse."""
+        leaves, tree = jax.tree.flatten(state)
+        parts = jnp.split(vector, np.cumsum([np.size(leaf) for leaf in leaves])[:-1])
+        pairs = zip(parts, leaves, strict=True)
+        return jax.tree.unflatten(tree, [part.reshape(np.shape(leaf)) for part, leaf in pairs])
 
-    def diffusion(self, state: State, order: str = "full") -> Array:
-        """N times the covariance that the moving variables gain per time at size N."""
-        raise ValueError(_NO_NOISE.format(self.name))
+    def drift(self, state: State, order: str = "") -> State:
+        """Short for `dynamics(order).drift(state)`; by default at the first order that flows."""
+        return self._first(Flow, order).drift(state)
 
-    def diffusion_error(self, state: State) -> float:
-        """The relative error of `diffusion` at a state; 0 where it is a closed form."""
-        return 0.0
+    def advance(self, state: State, order: str = "") -> State:
+        """Short for a step of `dynamics(order)`; by default at the first order that is a map."""
+        found = self._first(Map, order)
+        return found.state(found.advance(found.begin(state)))
 
-    def chain(self) -> AbstractChain | str:
-        """The exact Markov chain of the state at finite size, or why there is none."""
-        return f"the {self.name} theory knows no exact chain of its state"
-
-    def clock(self, order: str) -> Clock:
-        """The unit of time at an order, and how it relates to steps and to `drift`."""
-        return self.natural_clock(self.system) or STEPS
+    def _first(self, kind: type, order: str) -> Any:
+        orders = (one_of("order", order, self.orders),) if order else self.orders
+        found = next((d for d in map(self.dynamics, orders) if isinstance(d, kind)), None)
+        if found is None:
+            names = ", ".join(o for o in self.orders if isinstance(self.dynamics(o), kind))
+            allowed = f"one of {names}" if names else "none"
+            came = order or "any"
+            said = "flow" if kind is Flow else "map"
+            raise ValueError(
+                f"order: got {came!r}, which is no {said} of the {self.name} theory; "
+                f"allowed is {allowed}"
+            )
+        return found
 
     @abc.abstractmethod
     def observe(self, state: State) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def _gap(sigma: np.ndarray, target: float) -> np.ndarray:
 def _others(params: Params, name: str, times: np.ndarray) -> xr.Dataset:
     """Converged weights from an unaligned start, and maps of modes that start at zero."""
     system = _system(params, name, params.unaligned_depth)
-    flat = lambda weights, _: np.concatenate([np.ravel(w) for w in weights])
+    flat = lambda model: np.concatenate([np.ravel(w) for w in model.weights])
     run = ld.simulate(system, times, method="flow", key=params.key, probes={"weights": flat})
     system = _system(params, name)
     sigma = np.full((len(params.sigma_1), 2), 0.3)

@@ -158,8 +158,8 @@ def _trained(params: Params, rule: str, problem: ld.Dataset, teacher: np.ndarray
         method="flow" if flow else "direct",
         dtype="float64",
         probes={
-            "test": lambda w, _: _loss(product(w), teacher),
-            "norms": lambda w, _: [np.linalg.norm(layer) ** 2 for layer in w],
+            "test": lambda model: _loss(product(model.weights), teacher),
+            "norms": lambda model: [np.linalg.norm(layer) ** 2 for layer in model.weights],
         },
     ).isel(run=0)
     return xr.Dataset(

@@ -107,7 +107,10 @@ def _followed(params: Params, rule: Any, times: np.ndarray) -> tuple[Any, Any, A
     target = target_with(params.target, params.width, params.width, params.key)
     widths = [params.width] * (params.layers + 1)
     system = linear_system(rule, target, widths, ld.Xavier(params.scale))
-    probes = {"weights": lambda w, _: np.stack(w), "kept": lambda w, _: np.stack(conserved(w))}
+    probes = {
+        "weights": lambda model: np.stack(model.weights),
+        "kept": lambda model: np.stack(conserved(model.weights)),
+    }
     found = ld.simulate(system, times, key=params.key, method="flow", probes=probes)
     found = found.isel(run=0)
     return found["weights"].values, found["kept"].values, found["error"].values

@@ -1,22 +1,14 @@
 """The late stage of a small erf committee, by levels: what Figs. 6 (right) and 20 show."""
 
-import functools
-
-import equinox as eqx
-import jax
 import numpy as np
 import xarray as xr
 
 import learndyn as ld
-from learndyn.numerics import ode
-from learndyn.numerics.precision import to_numpy
-from learndyn.numerics.types import Array
 from learndyn.studies.worschech2024scaling._model import committee_system
 from learndyn.studies.worschech2024scaling._plateau import eigenvalues
 from learndyn.theory.committee import erf_asymptotics, erf_hessian
 
 M, ETA, SIGMA_J, BETA = 2, 0.25, 0.01, 1.0
-BOUND = np.float64(1e6)  # no overlap comes near it
 
 
 def late_stage(L: int, N: int, times: np.ndarray, alpha_0: float, key: int) -> xr.Dataset:
@@ -52,20 +44,13 @@ def late_stage(L: int, N: int, times: np.ndarray, alpha_0: float, key: int) -> x
 
 def level_states(system: ld.System, times: np.ndarray, key: int) -> list[ld.Overlaps]:
     """The flow's states at the times, students in the order of their teachers."""
-    theory, lam = ld.theory_of(system), eigenvalues(system)
-    with jax.enable_x64(True):
-        found = to_numpy(_integrate(theory, ld.start(system, key=key).state, times))
-    if not found.succeeded:
-        raise RuntimeError("the flow was not integrated to the tolerance asked for")
-    each = (ld.Overlaps(*arrays) for arrays in zip(*jax.tree.leaves(found.saved), strict=True))
-    return [erf_asymptotics.in_teachers_order(state, lam) for state in each]
-
-
-@eqx.filter_jit
-def _integrate(theory, state: ld.Overlaps, times: Array) -> ode.Trajectory:
-    field = functools.partial(theory.drift, order="flow")
     # The error falls to 10⁻⁷.
-    return ode.integrate(field, state, times, lambda y: y, rtol=1e-10, atol=1e-14, bound=BOUND)
+    found = ld.solve(system, times, key=key, order="flow", states=True, rtol=1e-10, atol=1e-14)
+    if str(found["outcome"].values) != "finished":
+        raise RuntimeError("the flow was not integrated to the tolerance asked for")
+    arrays = zip(*(found[f"state_{name}"].values for name in "QRT"), strict=True)
+    lam = eigenvalues(system)
+    return [erf_asymptotics.in_teachers_order(ld.Overlaps(*each), lam) for each in arrays]
 
 
 def _along(system: ld.System, states: list[ld.Overlaps], lam: np.ndarray) -> dict[str, np.ndarray]:

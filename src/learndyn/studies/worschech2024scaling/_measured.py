@@ -14,6 +14,7 @@ import learndyn as ld
 from learndyn.numerics.gaussian import ACTIVATIONS
 from learndyn.numerics.precision import in_float64
 from learndyn.simulation import measure_drift
+from learndyn.solving.fixed_points import find_fixed_point, jacobian_spectrum
 from learndyn.studies.worschech2024scaling._model import committee_system
 from learndyn.theory.committee import (
     erf_asymptotics,
@@ -23,7 +24,6 @@ from learndyn.theory.committee import (
     moments,
     power_law,
 )
-from learndyn.theory.fixed_points import find_fixed_point, jacobian_spectrum
 
 Z = 3.3  # standard errors that an average may be off: one in a thousand
 ROUNDING = 1e-9  # relative, of dense algebra and Newton

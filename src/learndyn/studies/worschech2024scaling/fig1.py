@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 import learndyn as ld
 from learndyn.analysis import mean_and_error
 from learndyn.plotting import panels
+from learndyn.solving.fixed_points import jacobian_spectrum
 from learndyn.studies.claims import Claim, Relation
 from learndyn.studies.registry import Report
 from learndyn.studies.worschech2024scaling._model import committee_system
-from learndyn.theory.fixed_points import jacobian_spectrum
 
 TITLE = "Generalisation error for L = 1 … 64 levels, K = M = 2 (Fig. 1)"
 EARLY, SHOWN = 1000.0, 3500.0  # the asymptotic phase as far as the paper shows it

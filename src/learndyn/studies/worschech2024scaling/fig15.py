@@ -90,7 +90,7 @@ def _curves(params: Params, inputs: ld.Gaussian, n: int, done: Counter) -> xr.Da
 def _one(system: ld.System, times, Sigma: np.ndarray, flow: Callable, key: int) -> xr.Dataset:
     """A network, and the flow from its start."""
     start = ld.start(system, key=key)
-    exact = lambda weights, teacher: features.weights_error(Sigma, weights, teacher[0])[0]
+    exact = lambda model: features.weights_error(Sigma, model.weights, start.teacher[0])[0]
     probes = {"exact": exact}
     run = ld.simulate(system, times, start=start, key=key, method="direct", probes=probes)
     J0, B = start.weights[0], start.teacher[0]

@@ -119,7 +119,7 @@ def _on_images(system: ld.System, x: np.ndarray, times, start: ld.Start, key: in
     weights = ld.Start(None, lambda: (start.weights, start.teacher))
     # Where the spectrum is the images' own, the error by overlaps is that on all images.
     measure = ld.theory_of(system).measure
-    probes = {"all_images": lambda weights, teacher: measure(weights, teacher)["error"]}
+    probes = {"all_images": lambda model: measure(model.weights, start.teacher)["error"]}
     run = ld.simulate(real, times, start=weights, key=key, method="direct", probes=probes)
     return run["all_images"]
 

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import panels
+from learndyn.solving.fixed_points import find_fixed_point, jacobian_spectrum
 from learndyn.studies.registry import Report
 from learndyn.studies.worschech2024scaling._exact_claims import ORDER, origin
 from learndyn.studies.worschech2024scaling._exact_claims import check as check
@@ -24,7 +25,6 @@ from learndyn.studies.worschech2024scaling._symmetric import (
 )
 from learndyn.theory.committee import erf_plateau, errata
 from learndyn.theory.committee.moments import moment
-from learndyn.theory.fixed_points import find_fixed_point, jacobian_spectrum
 
 TITLE = "Approximate formulas of the plateau against Newton's fixed point and the Jacobian"
 SAME = 1e-6  # rates that differ by less, relative to the largest, are one

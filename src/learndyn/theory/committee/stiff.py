@@ -6,17 +6,18 @@ matrix of rank m = K (K + M) (Woodbury): the cost is linear in the number of lev
 """
 
 from collections.abc import Callable
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 
 from learndyn.numerics import dense
 from learndyn.numerics.types import Array
-from learndyn.theory.base import Scheme
 from learndyn.theory.committee.dynamics import Pace, covariance, drift_at, pull
 from learndyn.theory.committee.parts import Parts
 from learndyn.theory.committee.state import Factors, Overlaps
 
+Scheme = Literal["explicit", "implicit", "stabilised"]
 LIMIT = 2 * 10**7  # numbers that `linearise` may hold
 WORTH = 2000  # explicit steps that stability would force, from which on stiff schemes pay
 

@@ -5,26 +5,20 @@ The right-hand sides stand in `dynamics`.
 
 from typing import Any, ClassVar
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks import Committee
 from learndyn.networks.base import Weights
 from learndyn.numerics.checks import one_of
-from learndyn.numerics.precision import in_float64
+from learndyn.numerics.precision import compiled_in_float64
 from learndyn.numerics.rosenbrock import Solve
 from learndyn.numerics.types import Array
 from learndyn.problems import SquaredLoss, TeacherStudent
 from learndyn.system import System
-from learndyn.theory.base import (
-    AbstractTheory,
-    Clock,
-    Coverage,
-    Realise,
-    Reference,
-    Scheme,
-    Variable,
-)
+from learndyn.theory.base import AbstractTheory, Coverage, Realise, Reference, Variable
 from learndyn.theory.chain import AbstractChain
 from learndyn.theory.committee import (
     diffusion,
@@ -38,6 +32,17 @@ from learndyn.theory.committee import (
 from learndyn.theory.committee.chain import CommitteeChain
 from learndyn.theory.committee.parts import Parts
 from learndyn.theory.committee.state import Factors, Overlaps, checked, factors_of, from_gram
+from learndyn.theory.dynamics import (
+    Clock,
+    Explicit,
+    Flow,
+    Implicit,
+    Integration,
+    Map,
+    Noise,
+    Refused,
+    Stabilised,
+)
 
 
 class CommitteeTheory(AbstractTheory):
@@ -45,7 +50,6 @@ class CommitteeTheory(AbstractTheory):
 
     name: ClassVar[str] = "committee"
     orders: ClassVar[tuple[str, ...]] = ("full", "flow", "finite")
-    maps: ClassVar[tuple[str, ...]] = ("finite",)
     reference: ClassVar[tuple[Reference, ...]] = (
         Reference("bocchi2026escape", "Eqs. 6, 33, 34 (the η² bracket of 34 corrected)"),
         Reference("worschech2024scaling", "Eqs. 18, 19 (prefactors corrected), by level"),
@@ -80,8 +84,7 @@ class CommitteeTheory(AbstractTheory):
     @classmethod
     def natural_clock(cls, system: System) -> Clock | None:
         """Steps / N for every committee, covered or not."""
-        N = float(system.dim)
-        return Clock("steps / N", N, 1.0) if isinstance(system.network, Committee) else None
+        return _clock(system.dim) if isinstance(system.network, Committee) else None
 
     def draw(self, key: int) -> tuple[Overlaps, Realise]:
         _, student, teacher, _, spectrum = self._parts
@@ -106,61 +109,27 @@ class CommitteeTheory(AbstractTheory):
         units = self._parts.student.units
         return rows[:units], rows[units:]
 
-    def moving(self, state: Overlaps) -> Array:
-        return diffusion.flatten(state)
+    def dynamics(self, order: str) -> Flow | Map | Refused:
+        one_of("order", order, self.orders)
+        return MeanStep(self._parts) if order == "finite" else OverlapFlow(self._parts, order)
 
-    def with_moving(self, state: Overlaps, vector: Array) -> Overlaps:
-        return diffusion.unflatten(state, vector)
+    def noise(self, order: str) -> Noise | Refused:
+        if order == "finite":
+            return Refused("order='finite' is a map, whose noise is not known")
+        return OverlapNoise(self._parts, order)
 
-    @in_float64
-    def diffusion(self, state: Overlaps, order: str = "full") -> Array:
-        return diffusion.diffusion(self._parts, state, order)
-
-    def diffusion_error(self, state: Overlaps) -> float:
-        return float(diffusion.diffusion_error(self._parts, state))
-
-    def chain(self) -> AbstractChain | str:
+    def chain(self) -> AbstractChain | Refused:
         if not self.system.rule.samples:
-            return f"the rule is {type(self.system.rule).__name__}, which does not sample"
+            return Refused(f"the rule is {type(self.system.rule).__name__}, which does not sample")
         return CommitteeChain(self._parts)
 
-    @in_float64
-    def drift(self, state: Overlaps | Factors, order: str = "full") -> Overlaps | Factors:
-        one_of("order", order, ("full", "flow"))
-        if isinstance(state, Factors):
-            return dynamics.drift_of_factors(self._parts, state)
-        return dynamics.drift(self._parts, state, order)
+    def vector(self, state: Overlaps) -> Array:
+        return diffusion.flatten(state)
 
-    @in_float64
-    def advance(self, state: Overlaps) -> Overlaps:
-        """The exact mean of the next overlaps, given these."""
-        return dynamics.mean_step(self._parts, state)
+    def with_vector(self, state: Overlaps, vector: Array) -> Overlaps:
+        return diffusion.unflatten(state, vector)
 
-    def closed_form(
-        self, state: Overlaps, times: np.ndarray, order: str
-    ) -> dict[str, np.ndarray] | None:
-        if self._parts.student.activation != "linear":
-            return None
-        return linear.curve(self._parts, state, times, order)
-
-    @in_float64
-    def scheme(self, state: Overlaps, order: str, end: float) -> Scheme:
-        return stiff.scheme(self._parts, state, end)
-
-    def coordinates(self, state: Overlaps, order: str, scheme: Scheme) -> Overlaps | Factors:
-        """Factors in the flow limit, where levels have fewer dimensions than there are units."""
-        rank = int(np.max(self._parts.spectrum.counts))
-        if order != "flow" or rank >= state.gram.shape[1] or scheme == "implicit":
-            return state
-        return factors_of(state, rank)
-
-    def linearise(self, state: Overlaps, order: str, w: Array) -> Solve:
-        return stiff.linearise(self._parts, state, order, w)
-
-    def radius(self, state: Overlaps | Factors, order: str) -> Array:
-        return stiff.radius(self._parts, state)
-
-    @in_float64
+    @compiled_in_float64
     def observe(self, state: Overlaps | Factors) -> dict[str, Any]:
         problem, student = self._parts.problem, self._parts.student
         K = student.units
@@ -179,6 +148,82 @@ class CommitteeTheory(AbstractTheory):
 
     def landmarks(self) -> dict[str, float]:
         return landmarks.of(self._parts)
+
+
+def _clock(N: int) -> Clock:
+    return Clock("steps / N", float(N), 1.0)
+
+
+class OverlapFlow(Flow):
+    """The drift of the overlaps: "full", or "flow" for a small learning rate."""
+
+    parts: Parts
+    order: str = eqx.field(static=True)
+
+    @property
+    def clock(self) -> Clock:
+        return _clock(self.parts.problem.dim)
+
+    @compiled_in_float64
+    def drift(self, state: Overlaps | Factors) -> Overlaps | Factors:
+        if isinstance(state, Factors):
+            return dynamics.drift_of_factors(self.parts, state)
+        return dynamics.drift(self.parts, state, self.order)
+
+    def closed_form(self, state: Overlaps, times: np.ndarray) -> dict[str, np.ndarray] | None:
+        if self.parts.student.activation != "linear":
+            return None
+        return linear.curve(self.parts, state, times, self.order)
+
+    def integration(self, state: Overlaps, end: float) -> Integration:
+        """In factors where the flow has levels with fewer dimensions than there are units."""
+        with jax.enable_x64(True):
+            scheme = stiff.scheme(self.parts, state, end)
+        if scheme == "implicit":
+            return Implicit(state, self.linearise)
+        rank = int(np.max(self.parts.spectrum.counts))
+        scarce = self.order == "flow" and rank < state.gram.shape[1]
+        begin = factors_of(state, rank) if scarce else state
+        return Explicit(begin) if scheme == "explicit" else Stabilised(begin, self.radius)
+
+    def state(self, y: Overlaps | Factors) -> Overlaps:
+        return y.overlaps if isinstance(y, Factors) else y
+
+    def linearise(self, state: Overlaps, w: Array) -> Solve:
+        """The solver of (w − Jacobian of the drift) x = b."""
+        return stiff.linearise(self.parts, state, self.order, w)
+
+    def radius(self, state: Overlaps | Factors) -> Array:
+        """A bound on the spectral radius of the Jacobian."""
+        return stiff.radius(self.parts, state)
+
+
+class MeanStep(Map):
+    """The exact mean of the next overlaps, given these, iterated."""
+
+    parts: Parts
+
+    @property
+    def clock(self) -> Clock:
+        return _clock(self.parts.problem.dim)
+
+    @compiled_in_float64
+    def advance(self, y: Overlaps) -> Overlaps:
+        return dynamics.mean_step(self.parts, y)
+
+
+class OverlapNoise(Noise):
+    """The covariance of one step."""
+
+    parts: Parts
+    order: str = eqx.field(static=True)
+
+    @compiled_in_float64
+    def diffusion(self, state: Overlaps) -> Array:
+        return diffusion.diffusion(self.parts, state, self.order)
+
+    def error(self, state: Overlaps) -> float:
+        return float(diffusion.diffusion_error(self.parts, state))
 
 
 # The largest share of a level's weights that one step may renew where the limit is trusted.

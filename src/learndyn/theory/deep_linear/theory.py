@@ -20,14 +20,13 @@ from learndyn.networks.base import Weights
 from learndyn.networks.layers import aligned_layers
 from learndyn.numerics.checks import one_of
 from learndyn.numerics.matrix_product import product
-from learndyn.numerics.precision import in_float64
+from learndyn.numerics.precision import compiled_in_float64
 from learndyn.numerics.types import Array
 from learndyn.problems import MapStatistics, SquaredLoss
 from learndyn.rules import GradientDescent, NaturalGradient
 from learndyn.system import System
 from learndyn.theory.base import (
     AbstractTheory,
-    Clock,
     Coverage,
     Realise,
     Reference,
@@ -36,6 +35,7 @@ from learndyn.theory.base import (
 )
 from learndyn.theory.deep_linear import map_dynamics, modes
 from learndyn.theory.deep_linear.state import Modes, checked, off_diagonal, project
+from learndyn.theory.dynamics import STEPS, Clock, Flow, Map, Refused
 
 ALIGNED = 1e-6  # relative weight outside the modes up to which a start counts as aligned
 WHITE = 1e-9  # relative anisotropy of the inputs up to which they count as white
@@ -49,7 +49,6 @@ class DeepLinearTheory(AbstractTheory):
 
     name: ClassVar[str] = "deep linear"
     orders: ClassVar[tuple[str, ...]] = ("full", "flow")
-    maps: ClassVar[tuple[str, ...]] = ("full",)
     reference: ClassVar[tuple[Reference, ...]] = (
         Reference("curvature2020linear", "Eqs. 6, 12, 14, 18, 24-26 (modes), 20-22 (map)"),
     )
@@ -115,18 +114,11 @@ class DeepLinearTheory(AbstractTheory):
         teacher = self.system.problem.draw_teacher(rng)
         return aligned_layers(rng, widths, target, np.asarray(state.sigma)), teacher
 
-    @in_float64
-    def drift(self, state: Modes, order: str = "flow") -> Modes:
-        """D σ / d step in the limit of a small learning rate, η included."""
-        one_of("order", order, ("flow",))
-        return Modes(self._change(jnp.asarray(state.sigma)))
+    def dynamics(self, order: str) -> Flow | Map | Refused:
+        one_of("order", order, self.orders)
+        return ModeMap(self) if order == "full" else ModeFlow(self)
 
-    @in_float64
-    def advance(self, state: Modes) -> Modes:
-        sigma = jnp.asarray(state.sigma)
-        return Modes(sigma + self._change(sigma))
-
-    def _change(self, sigma: Array) -> Array:
+    def change(self, sigma: Array) -> Array:
         """η times the velocity, no longer than the rule's `clip`."""
         rule = cast(GradientDescent | NaturalGradient, self.system.rule)
         change, clip = rule.learning_rate * self._velocity(sigma), _options(self.system).clip
@@ -135,13 +127,7 @@ class DeepLinearTheory(AbstractTheory):
         size = jnp.sqrt(jnp.sum(change**2))
         return change * jnp.minimum(1.0, clip / jnp.maximum(size, 1e-300))
 
-    def clock(self, order: str) -> Clock:
-        if order == "full":
-            return Clock("steps", 1.0, 1.0)
-        per_time = float(1 / cast(GradientDescent, self.system.rule).learning_rate)
-        return Clock("learning rate × steps", per_time, per_time)
-
-    @in_float64
+    @compiled_in_float64
     def observe(self, state: Modes) -> dict[str, Any]:
         sigma = jnp.asarray(state.sigma)
         map_ = jnp.prod(sigma, axis=1)
@@ -156,7 +142,7 @@ class DeepLinearTheory(AbstractTheory):
         error = _loss_scale(self.system) * np.sum((gap @ root) ** 2)
         return found | {"error": np.asarray(error)}
 
-    @in_float64
+    @compiled_in_float64
     def invariants(self, state: Modes) -> dict[str, Array]:
         """The rule's constants of motion, between neighbouring layers (Eqs. 7, 24-26)."""
         rule = _options(self.system)
@@ -194,6 +180,37 @@ class DeepLinearTheory(AbstractTheory):
     def _scale(self) -> Array:
         power = _options(self.system).power
         return 2 * _loss_scale(self.system) * self.variance ** (1 - power)
+
+
+class ModeFlow(Flow):
+    """The limit of a small learning rate; time is learning rate × steps."""
+
+    theory: DeepLinearTheory
+
+    @property
+    def clock(self) -> Clock:
+        per_time = float(1 / cast(GradientDescent, self.theory.system.rule).learning_rate)
+        return Clock("learning rate × steps", per_time, per_time)
+
+    @compiled_in_float64
+    def drift(self, state: Modes) -> Modes:
+        """D σ / d step, η included."""
+        return Modes(self.theory.change(jnp.asarray(state.sigma)))
+
+
+class ModeMap(Map):
+    """The discrete step, which keeps layers aligned."""
+
+    theory: DeepLinearTheory
+
+    @property
+    def clock(self) -> Clock:
+        return STEPS
+
+    @compiled_in_float64
+    def advance(self, y: Modes) -> Modes:
+        sigma = jnp.asarray(y.sigma)
+        return Modes(sigma + self.theory.change(sigma))
 
 
 def _options(system: System) -> NaturalGradient:

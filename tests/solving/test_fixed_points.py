@@ -7,7 +7,7 @@ import pytest
 
 import learndyn as ld
 from learndyn.numerics.precision import to_numpy
-from learndyn.theory.fixed_points import find_fixed_point, jacobian_spectrum
+from learndyn.solving.fixed_points import find_fixed_point, jacobian_spectrum
 
 ETA = 0.2
 

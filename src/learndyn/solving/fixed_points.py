@@ -2,8 +2,10 @@
 
 The exact partners of a paper's approximate heights and rates: Newton on `drift`, and the
 eigenvalues of its Jacobian, which autodiff gives. Dense, so for small systems. The variables are
-what moves and is independent: of `Overlaps` the upper triangles of Q and all of R, with T fixed;
-of other states every entry.
+the theory's own `vector`: what moves and is independent.
+
+The damping is written by hand: fixed points of plateaus come in families, where the trust region
+of a library's Levenberg-Marquardt converges linearly, and a damping of |drift|² quadratically.
 """
 
 from collections.abc import Callable
@@ -13,13 +15,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from learndyn.numerics.checks import one_of, positive_int
 from learndyn.numerics.precision import to_numpy
 from learndyn.numerics.types import Array
-from learndyn.theory.base import AbstractTheory, State
-from learndyn.theory.committee.state import Overlaps
+from learndyn.theory import AbstractTheory, Flow
+from learndyn.theory.dynamics import State
 
 MOST_VARIABLES = 3000  # a dense Jacobian of this size takes 72 MB, its eigenvalues minutes
 NULL = 1e-8  # singular values so small, relative to the largest, belong to a family of solutions
@@ -88,9 +89,9 @@ def find_fixed_point(
     positive_int("max_steps", max_steps)
     _check(theory, state, order)
     with jax.enable_x64(True):
-        out, into = _coordinates(state, symmetry)
+        out, into = _coordinates(theory, state, symmetry)
         field = lambda y: into @ np.asarray(_field(theory, state, order, out @ y))
-        y, steps, converged = into @ np.asarray(_pack(state)), 0, False
+        y, steps, converged = into @ np.asarray(theory.vector(state)), 0, False
         while not converged and steps < max_steps:
             F, J = field(y), into @ np.asarray(_jacobian(theory, state, order, out @ y)) @ out
             scale = np.linalg.norm(J) * np.linalg.norm(y)
@@ -98,7 +99,8 @@ def find_fixed_point(
             y = y if converged else _descend(field, y, F, J)
             steps += 1
         residual = float(np.abs(_field(theory, state, order, out @ y)).max())
-        return FixedPoint(to_numpy(_unpack(state, out @ y)), residual, steps, converged)
+        end = to_numpy(theory.with_vector(state, jnp.asarray(out @ y)))
+        return FixedPoint(end, residual, steps, converged)
 
 
 def jacobian_spectrum(theory: AbstractTheory, state: State, order: str = "flow") -> Stability:
@@ -120,11 +122,12 @@ def jacobian_spectrum(theory: AbstractTheory, state: State, order: str = "flow")
     """
     _check(theory, state, order)
     with jax.enable_x64(True):
-        J = np.asarray(_jacobian(theory, state, order, _pack(state)))
+        J = np.asarray(_jacobian(theory, state, order, theory.vector(state)))
         values, vectors = np.linalg.eig(J)
         first = np.argsort(-np.real(values), kind="stable")
         origin = jax.tree.map(jnp.zeros_like, state)
-        directions = jax.vmap(lambda v: _unpack(origin, v))(jnp.asarray(vectors.T[first]))
+        along = lambda v: theory.with_vector(origin, v)
+        directions = jax.vmap(along)(jnp.asarray(vectors.T[first]))
         return Stability(values[first].astype(complex), to_numpy(directions))
 
 
@@ -145,55 +148,32 @@ def _descend(
 
 
 def _coordinates(
-    state: State, symmetry: Callable[[State], State] | None
+    theory: AbstractTheory, state: State, symmetry: Callable[[State], State] | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """(out, into): x = out @ y for coordinates y of the symmetry's image, and y = into @ x."""
-    x = jnp.zeros_like(_pack(state))
+    x = jnp.zeros_like(jnp.asarray(theory.vector(state)))
     if symmetry is None:
         return np.eye(len(x)), np.eye(len(x))
-    P = np.asarray(jax.jacfwd(lambda x: _pack(symmetry(_unpack(state, x))))(x))
-    U, s, _ = np.linalg.svd(P)
+    projected = lambda x: theory.vector(symmetry(theory.with_vector(state, x)))
+    U, s, _ = np.linalg.svd(P := np.asarray(jax.jacfwd(projected)(x)))
     out = U[:, s > NULL * s[0]]
     return out, out.T @ P
 
 
 @eqx.filter_jit
 def _field(theory: AbstractTheory, state: State, order: str, x: Array) -> Array:
-    return _pack(theory.drift(_unpack(state, x), order))
+    return theory.vector(theory.drift(theory.with_vector(state, x), order))
 
 
 @eqx.filter_jit
 def _jacobian(theory: AbstractTheory, state: State, order: str, x: Array) -> Array:
-    return jax.jacfwd(lambda x: _pack(theory.drift(_unpack(state, x), order)))(jnp.asarray(x))
-
-
-def _pack(state: State) -> Array:
-    """The independent moving variables of a state, (n,)."""
-    if not isinstance(state, Overlaps):
-        return ravel_pytree(state)[0]
-    upper = np.triu_indices(state.Q.shape[1])
-    return jnp.concatenate([jnp.ravel(state.Q[:, *upper]), jnp.ravel(state.R)])
-
-
-def _unpack(state: State, x: Array) -> State:
-    """The state with its moving variables set to x; of x's type, real or complex."""
-    if not isinstance(state, Overlaps):
-        leaves, tree = jax.tree.flatten(state)
-        parts = jnp.split(x, np.cumsum([np.size(leaf) for leaf in leaves])[:-1])
-        shaped = [part.reshape(np.shape(leaf)) for part, leaf in zip(parts, leaves, strict=True)]
-        return jax.tree.unflatten(tree, shaped)
-    L, K, _ = state.R.shape
-    i, j = np.triu_indices(K)
-    q = x[: L * len(i)].reshape(L, -1)
-    Q = jnp.zeros((L, K, K), x.dtype).at[:, i, j].set(q).at[:, j, i].set(q)
-    return Overlaps(Q, x[L * len(i) :].reshape(state.R.shape), jnp.asarray(state.T))
+    field = lambda x: theory.vector(theory.drift(theory.with_vector(state, x), order))
+    return jax.jacfwd(field)(jnp.asarray(x))
 
 
 def _check(theory: AbstractTheory, state: State, order: str) -> None:
-    one_of("order", order, tuple(o for o in theory.orders if o not in theory.maps))
-    n = sum(np.size(leaf) for leaf in jax.tree.leaves(state))
-    if isinstance(state, Overlaps):
-        L, K, M = state.R.shape
-        n = L * (K * (K + 1) // 2 + K * M)
+    flows = tuple(o for o in theory.orders if isinstance(theory.dynamics(o), Flow))
+    one_of("order", order, flows)
+    n = np.size(theory.vector(state))
     if n > MOST_VARIABLES:
         raise ValueError(f"state: got {n} variables; allowed is at most {MOST_VARIABLES}")
