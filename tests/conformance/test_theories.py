@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.solving.integrate import _integrate, iterate
+from learndyn.solving.integrate import integrate, iterate
 from learndyn.theory import THEORIES, Flow, Map, Refused
 from learndyn.theory.base import Coverage
 from learndyn.theory.chain import AbstractChain
@@ -205,7 +205,7 @@ def test_json_round_trip(system):
 
 
 def test_compiles_once_under_changed_learning_rates(system):
-    engine = iterate if order_of(ld.theory_of(system), Map) == "full" else _integrate
+    engine = iterate if order_of(ld.theory_of(system), Map) == "full" else integrate
     ld.solve(system, THREE)
     before = engine._cached._cache_size()
     settings = {f.name: getattr(system.rule, f.name) for f in dataclasses.fields(system.rule)}

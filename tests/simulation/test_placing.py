@@ -92,7 +92,7 @@ def test_ctrl_c_ends_the_process_beside_threads_that_never_end():
         [sys.executable, "-c", CHILD], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
-        assert child.stdout is not None and child.stdout.readline() == "begun\n"
+        assert child.stdout is not None and "begun" in child.stdout.readline()
         child.send_signal(signal.SIGINT)
         _, said = child.communicate(timeout=HUNG)
     finally:

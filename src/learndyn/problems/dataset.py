@@ -10,6 +10,7 @@ import numpy as np
 from learndyn.networks.base import AbstractNetwork, Weights
 from learndyn.numerics.checks import finite
 from learndyn.numerics.dense import pinv
+from learndyn.numerics.precision import in_float64
 from learndyn.numerics.random import Source
 from learndyn.numerics.types import Array, Number
 from learndyn.problems.base import AbstractProblem, Loss, MapStatistics, Sampler
@@ -110,6 +111,7 @@ class Dataset(AbstractProblem):
 
         return loss
 
+    @in_float64
     def map_statistics(self, teacher: Weights) -> MapStatistics | None:
         """The least-squares map, of least norm, and X/√P as a root of the correlations."""
         squares = isinstance(self.loss, SquaredLoss) and self.x.ndim == self.y.ndim == 2

@@ -148,9 +148,10 @@ def _advance(
         body = lambda i, now: step(now[0], now[1], Source(words, i))
         return jax.lax.fori_loop(first, first + count, body, carried)
 
-    if len(words) > 1:
+    # Steps on one vector are 5 % faster mapped over one run than without the axis; products and
+    # convolutions of batches would become batched and grouped ones, which are slower.
+    if len(words) > 1 or system.network.takes_one:
         return jax.vmap(one)(carried, words)
-    # Mapped over one run, a convolution would become a grouped one, which is far slower.
     moved = one(_first(carried), words[0])
     return jax.tree.map(lambda leaf: leaf[None], moved)
 

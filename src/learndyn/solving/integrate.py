@@ -16,6 +16,7 @@ from learndyn.theory.base import DIVERGED
 from learndyn.theory.dynamics import Implicit, Integration, Stabilised, State
 
 
+@eqx.filter_jit
 def integrate(
     theory: AbstractTheory,
     flow: Flow,
@@ -43,14 +44,10 @@ def integrate(
     Returns:
         The trajectory of (observables, states or None).
     """
-    return _integrate(theory, flow, how, times, per_time, rtol, atol, states)
-
-
-@eqx.filter_jit
-def _integrate(theory, flow, how, times, per_time, rtol, atol, states) -> Trajectory:
     scaled = lambda y, factor: jax.tree.map(lambda leaf: leaf * factor, y)
 
     def linearise(y: State, w: Array) -> Solve:
+        assert isinstance(how, Implicit)
         solve = how.linearise(y, w / per_time)
         return lambda b: solve(scaled(b, 1 / per_time))
 
