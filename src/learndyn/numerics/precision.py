@@ -24,13 +24,25 @@ def in_float64(function: F) -> F:
     Returns:
         The same function, entered under `jax.enable_x64`.
     """
+    return _entered(function, function)
 
-    @functools.wraps(function)
+
+def compiled_in_float64(function: F) -> F:
+    """As `in_float64`, compiled as a whole when a user calls it.
+
+    Operation by operation each would be compiled by itself, which takes far longer. For
+    functions that an engine traces anyway: what they are given need not be known.
+    """
+    return _entered(function, eqx.filter_jit(function))
+
+
+def _entered(traced: F, called: Callable[..., Any]) -> F:
+    @functools.wraps(traced)
     def wrapped(*args, **kwargs):
         if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs))):
-            return function(*args, **kwargs)
+            return traced(*args, **kwargs)
         with jax.enable_x64(True):
-            return to_numpy(function(*args, **kwargs))
+            return to_numpy(called(*args, **kwargs))
 
     return wrapped  # pyright: ignore[reportReturnType]
 
@@ -43,21 +55,3 @@ def to_numpy(tree: Any) -> Any:
 def as_float64(value: Any) -> Any:
     """NumPy float64 for what a user gives; JAX arrays pass, since they are already inside."""
     return value if isinstance(value, jax.Array) else np.asarray(value, dtype=np.float64)
-
-
-def compiled_in_float64(function: F) -> F:
-    """As `in_float64`, compiled as a whole when a user calls it.
-
-    Operation by operation each would be compiled by itself, which takes far longer. For
-    functions that an engine traces anyway: what they are given need not be known.
-    """
-    compiled = eqx.filter_jit(function)
-
-    @functools.wraps(function)
-    def wrapped(*args, **kwargs):
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs))):
-            return function(*args, **kwargs)
-        with jax.enable_x64(True):
-            return to_numpy(compiled(*args, **kwargs))
-
-    return wrapped  # pyright: ignore[reportReturnType]
