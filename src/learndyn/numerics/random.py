@@ -21,6 +21,7 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, UInt32
 
 Word = UInt32[Array, "..."]
@@ -143,11 +144,15 @@ def run_words(key: int, run: int) -> UInt32[Array, "2"]:
 def words_of_runs(key: int, runs: int) -> UInt32[Array, "2 runs"]:
     """The key words of runs 0 … runs − 1, as `run_words` gives them."""
     with jax.enable_x64(True):
-        fold = lambda run: _fold(key, run)
-        return jax.vmap(fold, out_axes=1)(jnp.arange(runs, dtype=jnp.uint32))
+        return _words(np.int64(key), np.arange(runs, dtype=np.uint32))
 
 
-def _fold(key: int, run: int | Array) -> UInt32[Array, "2"]:
+@jax.jit
+def _words(key: Array, runs: Array) -> UInt32[Array, "2 runs"]:
+    return jax.vmap(lambda run: _fold(key, run), out_axes=1)(runs)
+
+
+def _fold(key: int | Array, run: int | Array) -> UInt32[Array, "2"]:
     # The kind of key is named because a caller may have set another default.
     seeded = jax.random.key(key, impl="threefry2x32")
     return jax.random.key_data(jax.random.fold_in(seeded, run))
