@@ -76,9 +76,9 @@ def test_a_theory_and_a_test_set_both_speak():
 def test_labels_with_one_output_are_signs():
     x, labels = RNG.normal(size=(30, 5)), RNG.integers(0, 2, size=30)
     network = ld.MLP([5, 4, 1], "tanh")
-    for a, b in ((labels, 2.0 * labels - 1),):
-        one, other = (trained(ld.Dataset(x, y), network, dtype="float64") for y in (a, b))
-        np.testing.assert_allclose(one["error"], other["error"], rtol=1e-12)
+    targets = (labels, 2.0 * labels - 1)
+    one, other = (trained(ld.Dataset(x, y), network, dtype="float64") for y in targets)
+    np.testing.assert_allclose(one["error"], other["error"], rtol=1e-12)
     assert "accuracy" in one and "accuracy" not in other
 
 
@@ -128,8 +128,6 @@ def test_passes_see_every_example_once():
     assert [c.sum() for c in counts[0]] == [3, 6, 9, 18, 27]
     assert counts[0, 2].max() == 1 and counts[0, 3].max() <= 2 and counts[0, 4].max() <= 3
     assert np.any(counts[0, 2] != counts[1, 2]) and np.any(counts[0, 0] != counts[1, 0])
-    left_out = {int(np.argmin(counts[r, 2])) for r in range(2)}
-    assert len(left_out) >= 1
 
 
 def test_shuffles_are_uniform():

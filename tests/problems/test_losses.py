@@ -11,7 +11,6 @@ from learndyn.problems.losses import is_right
 RNG = np.random.default_rng(0)
 OUTPUT, LABELS = RNG.normal(size=(6, 3)), np.array([0, 2, 1, 1, 0, 2], np.int32)
 ONE_HOT = np.eye(3)[LABELS]
-in_float64 = jax.enable_x64(True)
 
 
 def test_squared_loss_of_numbers_and_labels():
