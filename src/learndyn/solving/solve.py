@@ -15,7 +15,6 @@ from learndyn.records.schema import Stopwatch
 from learndyn.solving.fluctuations import integrate_with_noise
 from learndyn.solving.integrate import integrate, iterate
 from learndyn.start import Start
-from learndyn.start import start as begin
 from learndyn.system import System
 from learndyn.theory import Map, Refused, Variable, theory_of
 from learndyn.theory.base import DIVERGED
@@ -69,7 +68,8 @@ def solve(
     one_of("order", order, found.orders)
     moves = given("order", found.dynamics(order), order)
     noise = given("fluctuations", found.noise(order), True) if fluctuations else None
-    start = begin(system, key=key) if start is None else start
+    # As `start` draws it, but a state of the theory that is named.
+    start = Start(*found.draw(key)) if start is None else start
     tolerances = positive("rtol", rtol), positive("atol", atol)
     state, clock = found.check(start.state), moves.clock
     coverage = found.judge(start.state, start.realise)
