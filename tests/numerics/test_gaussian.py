@@ -11,7 +11,7 @@ SLOPE = {
     "quadratic": lambda h: 2 * h,
     "erf": lambda h: np.sqrt(2 / np.pi) * np.exp(-(h**2) / 2),
 }
-BEND = {
+CURVATURE = {
     "linear": lambda h: np.zeros_like(h),
     "quadratic": lambda h: 2 * np.ones_like(h),
     "erf": lambda h: -h * np.sqrt(2 / np.pi) * np.exp(-(h**2) / 2),
@@ -43,7 +43,7 @@ def quadrature(function, C, order=44):
 @pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_averages_against_quadrature(name, seed):
-    g, slope, bend = ACTIVATIONS[name], SLOPE[name], BEND[name]
+    g, slope, curvature = ACTIVATIONS[name], SLOPE[name], CURVATURE[name]
     value = lambda h: np.asarray(g(h))
     C = covariance(4, seed)
     # Gauss-Hermite with 44 nodes is exact for the polynomials; erf converges geometrically.
@@ -52,7 +52,10 @@ def test_averages_against_quadrature(name, seed):
     )
     close(g.I2(C[:2, :2]), quadrature(lambda u, v: value(u) * value(v), C[:2, :2]))
     close(g.slopes(C[:2, :2]), quadrature(lambda u, v: slope(u) * slope(v), C[:2, :2]))
-    close(g.bend(C[:2, :2]), quadrature(lambda u, v: bend(u) * value(v), C[:2, :2]))
+    close(
+        g.curvature_times_value(C[:2, :2]),
+        quadrature(lambda u, v: curvature(u) * value(v), C[:2, :2]),
+    )
     close(g.I3(C[:3, :3]), quadrature(lambda u, v, w: slope(u) * v * value(w), C[:3, :3]))
     close(
         g.I4(C),

@@ -7,8 +7,8 @@ import pytest
 from scipy.special import erf
 
 import learndyn as ld
-from learndyn.theory.committee import diffusion as d
-from learndyn.theory.committee.parts import Parts
+from learndyn.theory.committee.dynamics import diffusion
+from learndyn.theory.committee.setting import Setting
 
 ACTIVATIONS = {
     "linear": (lambda h: h, np.ones_like),
@@ -32,9 +32,9 @@ def overlaps(L, K, M, seed=0):
 
 def increments(system, u, epsilon, state):
     """V of `theory.committee.diffusion`, written out; u (points, L, d) standard normal."""
-    parts = Parts.of(system)
-    lam, counts, K = parts.spectrum.values, parts.spectrum.counts, parts.student.units
-    g, slope = ACTIVATIONS[parts.student.activation]
+    setting = Setting.of(system)
+    lam, counts, K = setting.spectrum.values, setting.spectrum.counts, setting.student.units
+    g, slope = ACTIVATIONS[setting.student.activation]
     factors = np.linalg.cholesky(lam[:, None, None] * state.gram)
     z = np.einsum("lmn,pln->plm", factors, u)
     x, y = z.sum(1)[:, :K], z.sum(1)[:, K:]
@@ -42,11 +42,11 @@ def increments(system, u, epsilon, state):
     delta, h = slope(x) * xi[:, None], 2 * LOSS * ETA * STUDENT
     Q, R = [], []
     for l in range(len(lam)):
-        kick = h**2 * lam[l] * counts[l] / counts.sum() / parts.rule.batch
+        noise = h**2 * lam[l] * counts[l] / counts.sum() / setting.rule.batch
         for i in range(K):
             for j in range(i, K):
                 pull = h * (delta[:, i] * z[:, l, j] + z[:, l, i] * delta[:, j])
-                Q.append(pull + kick * delta[:, i] * delta[:, j])
+                Q.append(pull + noise * delta[:, i] * delta[:, j])
             R.extend(h * delta[:, i] * z[:, l, n] for n in range(K, z.shape[2]))
     return np.stack(Q + R, axis=1)
 
@@ -74,29 +74,31 @@ CLOSED = [("linear", 1, 1, 2, 1), ("quadratic", 1, 1, 2, 3), ("quadratic", 2, 1,
 def test_closed_forms_are_exact(activation, K, M, L, batch):
     # V Vᵀ has degree 12 in each variable at most: 7 nodes leave no error but rounding.
     given = system(activation, K, M, (1.6, 0.5)[:L], (40, 60)[:L], batch)
-    parts, state = Parts.of(given), overlaps(L, K, M)
+    setting, state = Setting.of(given), overlaps(L, K, M)
     mean, covariance = quadrature(given, state, 7)
-    found = d.step_moments(parts, state)
+    found = diffusion.step_moments(setting, state)
     np.testing.assert_allclose(found[0], mean, rtol=1e-11)
     np.testing.assert_allclose(found[1], covariance, rtol=1e-10)
-    np.testing.assert_allclose(d.diffusion(parts, state), covariance / batch, rtol=1e-10)
-    assert d.diffusion_error(parts, state) == 0
+    np.testing.assert_allclose(diffusion.diffusion(setting, state), covariance / batch, rtol=1e-10)
+    assert diffusion.diffusion_error(setting, state) == 0
 
 
 @pytest.mark.parametrize(("K", "M", "L", "nodes"), [(1, 1, 2, 20), (2, 1, 1, 48)])
 def test_points_err_as_little_as_they_say(K, M, L, nodes):
     given = system("erf", K, M, (1.6, 0.5)[:L], (40, 60)[:L])
-    parts, state = Parts.of(given), overlaps(L, K, M)
+    setting, state = Setting.of(given), overlaps(L, K, M)
     mean, covariance = quadrature(given, state, nodes)
     coarse = quadrature(given, state, nodes - 4)[1]
     size = np.linalg.norm(covariance)
-    error = float(d.diffusion_error(parts, state))
+    error = float(diffusion.diffusion_error(setting, state))
     assert np.linalg.norm(coarse - covariance) < 0.1 * error * size  # it has converged
     assert error < 0.01
-    found = d.step_moments(parts, state)
+    found = diffusion.step_moments(setting, state)
     # The stated error is a root mean square, estimated from one pair.
     assert np.linalg.norm(found[1] - covariance) < 4 * error * size
-    apart = np.linalg.norm(found[0] - d.step_moments(parts, state, seed=d.SEED + 1)[0])
+    apart = np.linalg.norm(
+        found[0] - diffusion.step_moments(setting, state, seed=diffusion.SEED + 1)[0]
+    )
     assert np.linalg.norm(found[0] - mean) < 4 * apart
 
 
@@ -106,11 +108,11 @@ ORDERS = [("linear", "full"), ("quadratic", "full"), ("quadratic", "flow"), ("er
 @pytest.mark.parametrize(("activation", "order"), ORDERS)
 def test_the_mean_of_a_step_is_the_drift(activation, order):
     given = system(activation, K=2, M=1, batch=2)
-    parts, state = Parts.of(given), overlaps(2, 2, 1)
-    drift = d.flatten(ld.theory_of(given).drift(state, order=order))
-    mean = d.step_moments(parts, state, order)[0]
+    setting, state = Setting.of(given), overlaps(2, 2, 1)
+    drift = diffusion.flatten(ld.theory_of(given).drift(state, order=order))
+    mean = diffusion.step_moments(setting, state, order)[0]
     if activation == "erf":
-        other = d.step_moments(parts, state, order, d.SEED + 1)[0]
+        other = diffusion.step_moments(setting, state, order, diffusion.SEED + 1)[0]
         assert np.linalg.norm(mean - drift) < 4 * np.linalg.norm(mean - other)
     else:
         np.testing.assert_allclose(mean, drift, rtol=1e-11, atol=1e-13)
@@ -127,21 +129,23 @@ def test_monte_carlo(activation):
     V -= V.mean(axis=0)
     sampled = V.T @ V / (count - 1)
     errors = np.sqrt((V**2).T @ V**2 / count - sampled**2) / np.sqrt(count)
-    covariance = d.step_moments(Parts.of(given), state)[1]
-    errors = np.hypot(errors, d.diffusion_error(Parts.of(given), state) * np.abs(covariance))
+    covariance = diffusion.step_moments(Setting.of(given), state)[1]
+    errors = np.hypot(
+        errors, diffusion.diffusion_error(Setting.of(given), state) * np.abs(covariance)
+    )
     assert np.abs((covariance - sampled) / errors).max() < 5
 
 
 def test_the_vector_of_moving_variables():
     state = overlaps(2, 3, 2)
-    vector = d.flatten(state)
+    vector = diffusion.flatten(state)
     assert vector.shape == (2 * (6 + 6),)
     np.testing.assert_array_equal(vector[:6], state.Q[0][np.triu_indices(3)])
     np.testing.assert_array_equal(vector[12:18], state.R[0].ravel())
-    back = d.unflatten(state, vector)
+    back = diffusion.unflatten(state, vector)
     for name in "QRT":
         np.testing.assert_array_equal(getattr(back, name), getattr(state, name))
-    moved = d.unflatten(state, 2 * vector)
+    moved = diffusion.unflatten(state, 2 * vector)
     np.testing.assert_array_equal(moved.Q, 2 * state.Q)
     np.testing.assert_array_equal(moved.T, state.T)
 
@@ -150,8 +154,8 @@ def test_singular_overlaps_and_rules_that_do_not_sample():
     given = system("quadratic", 2, 2)
     same = np.stack([np.eye(2), 0.3 * np.eye(2)])
     perfect = ld.Overlaps(same, same, same)  # student = teacher: (Q, R; Rᵀ, T) is singular
-    closed = d.diffusion(Parts.of(given), perfect)
+    closed = diffusion.diffusion(Setting.of(given), perfect)
     near = ld.Overlaps(same, same, same * (1 + 1e-9))
-    np.testing.assert_allclose(closed, d.diffusion(Parts.of(given), near), atol=1e-7)
+    np.testing.assert_allclose(closed, diffusion.diffusion(Setting.of(given), near), atol=1e-7)
     descent = ld.System(given.problem, given.network, ld.GradientDescent(0.1))
-    assert not np.any(d.diffusion(Parts.of(descent), perfect))
+    assert not np.any(diffusion.diffusion(Setting.of(descent), perfect))

@@ -6,7 +6,8 @@ import pytest
 import learndyn as ld
 from learndyn.numerics.semidefinite import gram_factor
 from learndyn.solving.fixed_points import jacobian_spectrum
-from learndyn.theory.committee import erf_asymptotics, erf_hessian
+from learndyn.theory.committee.late_stage import deviations, erf_hessian
+from learndyn.theory.committee.late_stage import erf as erf_late
 
 SPECTRUM, ETA, M = ld.PowerLaw(60, 3, 1.0), 0.3, 3
 LAM = SPECTRUM.values
@@ -40,7 +41,7 @@ def test_curve_approaches_the_ode_where_the_linear_law_does_not():
         begin = ld.start(system, state=state)
         record = ld.solve(system, alphas, start=begin, order="flow", rtol=1e-11, atol=1e-16)
         T = np.einsum("k,kij->ij", LAM, state.T)
-        law = erf_asymptotics.late_curve(alphas, erf_asymptotics.deviation(state), T, LAM, ETA)
+        law = erf_late.late_curve(alphas, deviations.deviation(state), T, LAM, ETA)
         curve = erf_hessian.end_curve(alphas, state, LAM, ETA)
         gaps.append(np.abs(record.error.values / curve - 1))
         linear.append(np.abs(record.error.values / law - 1))

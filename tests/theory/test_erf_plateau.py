@@ -8,7 +8,9 @@ import pytest
 import learndyn as ld
 from learndyn.numerics.precision import to_numpy
 from learndyn.solving.fixed_points import find_fixed_point, jacobian_spectrum
-from learndyn.theory.committee import erf_plateau, errata
+from learndyn.theory.committee import errata
+from learndyn.theory.committee.plateau import erf as erf_plateau
+from learndyn.theory.committee.plateau import erf_uniform
 
 # M, T, D, T2, D2, eta, R*, Q*; and error, tau, g_r, prefactor of the corrected Eq. 115.
 REFERENCE = np.array(
@@ -58,7 +60,7 @@ def moment(blocks, l):
 
 
 UNIFORM = uniform([0.5, 0.3, 0.2], [0.12, -0.05, 0.04])
-(T1, D1), (T2, D2) = (erf_plateau.uniform_part(moment(UNIFORM, l)) for l in (1, 2))
+(T1, D1), (T2, D2) = (erf_uniform.uniform_part(moment(UNIFORM, l)) for l in (1, 2))
 
 
 @pytest.mark.parametrize("row", range(3))
@@ -66,11 +68,11 @@ def test_closed_forms(row):
     T, D, T2, D2, eta, R, Q = REFERENCE[row, 1:]
     M, (error, tau, gain, depth) = int(REFERENCE[row, 0]), RATES[row]
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-13)
-    close(erf_plateau.plateau_overlaps(T, D, M), (R, Q))
-    close(erf_plateau.plateau_error(T, D, M), error)
-    close(erf_plateau.escape_gain(T, D, M), gain)
-    close(erf_plateau.escape_time(T, D, T2, D2, M, eta), tau)
-    close(erf_plateau.escape_depth(T, D, M), depth)
+    close(erf_uniform.plateau_overlaps(T, D, M), (R, Q))
+    close(erf_uniform.plateau_error(T, D, M), error)
+    close(erf_uniform.escape_gain(T, D, M), gain)
+    close(erf_uniform.escape_time(T, D, T2, D2, M, eta), tau)
+    close(erf_uniform.escape_depth(T, D, M), depth)
 
 
 @pytest.mark.parametrize("K", [3, 2])
@@ -86,7 +88,7 @@ def test_newton_from_the_approximate_heights_ends_on_the_exact_plateau():
     """Eqs. 95 and 96 as the start; the approximation itself errs by more than a percent."""
     t, theory = teacher(3), theory_of(3, 3)
     exact = erf_plateau.plateau_state(t, LAM)
-    levels = [erf_plateau.approximate_moments(block, moment(t, 1)) for block in t]
+    levels = [erf_uniform.approximate_moments(block, moment(t, 1)) for block in t]
     R, Q = np.array([r for r, _ in levels]), np.array([q for _, q in levels])
     begin = ld.Overlaps(Q[:, None, None] + 0 * exact.Q, R[:, None, :] + 0 * exact.R, t)
     assert np.abs(begin.R - exact.R).max() > 0.01 * np.abs(exact.R).max()
@@ -99,21 +101,21 @@ def test_newton_from_the_approximate_heights_ends_on_the_exact_plateau():
 def test_uniform_teacher():
     """Eqs. 97, 98 and 99 corrected are exact; the printed 98 and 99 are not for D ≠ 0."""
     state = erf_plateau.plateau_state(UNIFORM, LAM)
-    R, Q = erf_plateau.plateau_overlaps(T1, D1, 3)
+    R, Q = erf_uniform.plateau_overlaps(T1, D1, 3)
     error = theory_of(3, 3).observe(state)["error"]
-    np.testing.assert_allclose(erf_plateau.plateau_error(T1, D1, 3), error, rtol=1e-12)
+    np.testing.assert_allclose(erf_uniform.plateau_error(T1, D1, 3), error, rtol=1e-12)
     assert abs(errata.printed_eq99(T1, D1, 3) / error - 1) > 0.05
     for l in range(4):
         R_l, Q_l = moment(state.R, l), moment(state.Q, l)
-        heights = erf_plateau.uniform_part(moment(UNIFORM, l))
-        found = erf_plateau.plateau_moments(*heights, T1, D1, 3)
+        heights = erf_uniform.uniform_part(moment(UNIFORM, l))
+        found = erf_uniform.plateau_moments(*heights, T1, D1, 3)
         np.testing.assert_allclose(R_l, found[0], rtol=1e-13)
         np.testing.assert_allclose(Q_l, found[1], rtol=1e-13)
         if l > 1:
             printed = errata.printed_eq98(heights[0], T1, D1, 3)
             assert abs(printed[0] / found[0] - 1) > 0.01
-    np.testing.assert_allclose(erf_plateau.approximate_overlaps(moment(UNIFORM, 1))[0], R)
-    np.testing.assert_allclose(erf_plateau.approximate_overlaps(moment(UNIFORM, 1))[1], Q)
+    np.testing.assert_allclose(erf_uniform.approximate_overlaps(moment(UNIFORM, 1))[0], R)
+    np.testing.assert_allclose(erf_uniform.approximate_overlaps(moment(UNIFORM, 1))[1], Q)
 
 
 def test_eq95_errs_in_first_order_of_the_spread():
@@ -124,7 +126,7 @@ def test_eq95_errs_in_first_order_of_the_spread():
         T = np.eye(4) + size * (spread + spread.T)
         gaps.append(
             np.abs(
-                erf_plateau.approximate_overlaps(T)[0] - T @ erf_plateau.plateau_weights(T)
+                erf_uniform.approximate_overlaps(T)[0] - T @ erf_plateau.plateau_weights(T)
             ).max()
         )
     assert gaps[0] / gaps[1] == pytest.approx(4, rel=0.05)
@@ -133,7 +135,7 @@ def test_eq95_errs_in_first_order_of_the_spread():
 def test_eq96_needs_its_factor():
     t = uniform([0.8, 0.5, 0.3], [0, 0, 0])
     state, T = erf_plateau.plateau_state(t, LAM), moment(t, 1)
-    right = erf_plateau.approximate_moments(moment(t, 2), T)
+    right = erf_uniform.approximate_moments(moment(t, 2), T)
     printed = errata.printed_eq96(moment(t, 2), T)
     np.testing.assert_allclose(moment(state.R, 2), np.tile(right[0], (3, 1)), rtol=1e-13)
     np.testing.assert_allclose(moment(state.Q, 2), right[1], rtol=1e-13)
@@ -151,14 +153,14 @@ def test_escape_rates_are_eigenvalues_of_the_jacobian(K):
         assert found[2 * (K - 1)].real < 1e-3 * rates[1]
         # The M-th decays: it too is in the spectrum, to the rounding of the largest rate.
         assert np.sum(np.abs(found - rates[2]) < 1e-12) >= K - 1
-    tau = erf_plateau.escape_time(T1, D1, T2, D2, 3, ETA)
+    tau = erf_uniform.escape_time(T1, D1, T2, D2, 3, ETA)
     uniform_rates = erf_plateau.escape_rates(moment(UNIFORM, 1), moment(UNIFORM, 2), K)
     np.testing.assert_allclose(ETA * uniform_rates[:2], 3 / K / tau, rtol=1e-12)
 
 
 def test_escape_of_the_true_trajectory():
     """R leaves with 1/τ and the error with 2/τ and the corrected depth; the print is far off."""
-    r0, tau = 1e-4, erf_plateau.escape_time(T1, D1, T2, D2, 3, ETA)
+    r0, tau = 1e-4, erf_uniform.escape_time(T1, D1, T2, D2, 3, ETA)
     w = erf_plateau.plateau_weights(moment(UNIFORM, 1))
     # Rows J_i = Σ_m W_im B_m with R_ii = R* + r0 and R_im = R* − r0/2.
     W = w + r0 / (T1 - D1 / 2) * (1.5 * np.eye(3) - 0.5)
@@ -166,12 +168,12 @@ def test_escape_of_the_true_trajectory():
     system, alphas = theory_of(3, 3).system, tau * np.array([0.0, 1.0, 2.0, 3.0])
     begin = ld.start(system, state=state)
     record = ld.solve(system, alphas, start=begin, order="flow", rtol=1e-11, atol=1e-14)
-    R, _ = erf_plateau.plateau_overlaps(T1, D1, 3)
+    R, _ = erf_uniform.plateau_overlaps(T1, D1, 3)
     r = record.R.values[:, 0, 0] - R
     # Higher orders are of relative size r/R*, at the end 2e-3/0.3.
-    np.testing.assert_allclose(r, erf_plateau.overlap_escape(alphas, r0, tau), rtol=1e-2)
-    drop = erf_plateau.plateau_error(T1, D1, 3) - record.error.values
-    predicted = erf_plateau.error_escape(alphas, r0, tau, T1, D1, 3)
+    np.testing.assert_allclose(r, erf_uniform.overlap_escape(alphas, r0, tau), rtol=1e-2)
+    drop = erf_uniform.plateau_error(T1, D1, 3) - record.error.values
+    predicted = erf_uniform.error_escape(alphas, r0, tau, T1, D1, 3)
     np.testing.assert_allclose(drop[1:], predicted[1:], rtol=1e-2)
     printed = errata.printed_eq115(alphas, r0, tau, T1, D1, 3)
     assert abs(printed[-1] / drop[-1] - 1) > 0.5
@@ -180,9 +182,9 @@ def test_escape_of_the_true_trajectory():
 def test_plateau_length():
     """App. C.4: 2751 from half the escape time; consistently 478.1 ln(0.33/0.000279)."""
     tau = RATES[0, 1]
-    printed = erf_plateau.plateau_length(239.0, 2.47, 0.01, 7000)
+    printed = erf_uniform.plateau_length(239.0, 2.47, 0.01, 7000)
     assert printed == pytest.approx(2751, abs=7)  # τ and constant to three digits
-    assert erf_plateau.escape_length(tau, 0.33, 0.000279) == pytest.approx(
+    assert erf_uniform.escape_length(tau, 0.33, 0.000279) == pytest.approx(
         3384, abs=8
     )  # B to two digits
 
@@ -218,15 +220,15 @@ def test_symmetric_functions_err_in_second_order_of_the_unevenness():
     misses, sizes = [], []
     for size in (8e-3, 4e-3):
         T1, T2 = (scale * np.eye(4) + size * x for scale, x in zip((1, 2), shapes, strict=True))
-        (T, D), (T_2, D_2) = erf_plateau.uniform_part(T1), erf_plateau.uniform_part(T2)
+        (T, D), (T_2, D_2) = erf_uniform.uniform_part(T1), erf_uniform.uniform_part(T2)
         mean = (T1 @ erf_plateau.plateau_weights(T1)).mean()
         rate = erf_plateau.escape_rates(T1, T2)[:3].mean()
         formulas = (
-            erf_plateau.plateau_overlaps(T, D, 4)[0],
-            1 / erf_plateau.escape_time(T, D, T_2, D_2, 4, 1.0),
+            erf_uniform.plateau_overlaps(T, D, 4)[0],
+            1 / erf_uniform.escape_time(T, D, T_2, D_2, 4, 1.0),
         )
         misses.append(np.abs(np.array([mean, rate]) / formulas - 1))
-        sizes.append(erf_plateau.unevenness(T1))
+        sizes.append(erf_uniform.unevenness(T1))
     assert sizes[0] / sizes[1] == pytest.approx(2, rel=0.02)
     np.testing.assert_allclose(misses[0] / misses[1], 4, rtol=0.1)
     assert np.all(misses[0] < sizes[0] ** 2)

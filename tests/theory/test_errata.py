@@ -3,7 +3,8 @@
 import numpy as np
 
 import learndyn as ld
-from learndyn.theory.committee import moments
+from learndyn.theory.committee.dynamics import moments
+from learndyn.theory.committee.dynamics.overlaps import finite_size_noise
 from learndyn.theory.committee.errata import (
     printed_eq6,
     printed_eq25,
@@ -11,8 +12,7 @@ from learndyn.theory.committee.errata import (
     printed_eq44,
     printed_extreme_ratio,
 )
-from learndyn.theory.committee.quadratic import finite_size_noise
-from learndyn.theory.committee.stationary import negative_to_null_ratio
+from learndyn.theory.committee.landscape.spectra import negative_to_null_ratio
 
 
 def test_printed_eq34():

@@ -7,11 +7,12 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from learndyn.problems.empirical import principal
-from learndyn.theory.committee import features, power_law
+from learndyn.theory.committee import errata
+from learndyn.theory.committee.power_law import features, given_frame, learning_curve
 
 L, BETA, ETA, SIGMA = 256, 1.0, 0.05, 0.01
 ALPHAS = np.array([1.0, 10.0, 100.0, 1000.0, 10000.0])
-UNITS = {"lam_plus": power_law.lam_plus(L, BETA), "L": L, "beta": BETA, "sigma_J": SIGMA}
+UNITS = {"lam_plus": learning_curve.lam_plus(L, BETA), "L": L, "beta": BETA, "sigma_J": SIGMA}
 LAM = UNITS["lam_plus"] * np.arange(1, L + 1.0) ** -(1 + BETA)
 REFERENCE = {
     50: (
@@ -36,7 +37,7 @@ REFERENCE = {
 def covariance(N, seed, beta=1.0):
     """Power-law eigenvalues in a random frame, tr Σ = N."""
     frame, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((N, N)))
-    lam = power_law.lam_plus(N, beta) * np.arange(1, N + 1.0) ** -(1 + beta)
+    lam = learning_curve.lam_plus(N, beta) * np.arange(1, N + 1.0) ** -(1 + beta)
     return frame * lam @ frame.T
 
 
@@ -46,16 +47,16 @@ def test_reference_values(n):
     close = lambda found, expected: np.testing.assert_allclose(found, expected, rtol=1e-11)
     close(features.error(ALPHAS, LAM, n, eta=ETA, sigma_J=SIGMA), exact)
     close(features.error_integral(ALPHAS, n, eta=ETA, **UNITS), corrected)
-    close(features.printed_error_integral(ALPHAS, n, eta=ETA, **UNITS), printed)
+    close(errata.printed_eq79(ALPHAS, n, eta=ETA, **UNITS), printed)
 
 
 def test_every_direction_trained_is_equation_8():
     given = {**UNITS, "eta": ETA}
     everything = features.error(ALPHAS, LAM, L, eta=ETA, sigma_J=SIGMA)
-    np.testing.assert_allclose(everything, power_law.error_sum(ALPHAS, **given), rtol=1e-12)
+    np.testing.assert_allclose(everything, learning_curve.error_sum(ALPHAS, **given), rtol=1e-12)
     whole = features.error_integral(ALPHAS, L, **given)
-    np.testing.assert_allclose(whole, power_law.error_integral(ALPHAS, **given), rtol=1e-12)
-    np.testing.assert_allclose(features.printed_error_integral(ALPHAS, L, **given), whole)
+    np.testing.assert_allclose(whole, learning_curve.error_integral(ALPHAS, **given), rtol=1e-12)
+    np.testing.assert_allclose(errata.printed_eq79(ALPHAS, L, **given), whole)
     assert features.asymptote(LAM, L, sigma_J=SIGMA) == 0.0
     assert features.asymptote_integral(L, **UNITS) == 0.0
 
@@ -63,7 +64,7 @@ def test_every_direction_trained_is_equation_8():
 @pytest.mark.parametrize("beta", [0.3, 0.75, 1.0, 1.5])
 @pytest.mark.parametrize("n", [5, 40, 200])
 def test_midpoint_rule_is_more_accurate(n, beta):
-    lam_plus = power_law.lam_plus(L, beta)
+    lam_plus = learning_curve.lam_plus(L, beta)
     given = {"lam_plus": lam_plus, "L": L, "beta": beta, "sigma_J": SIGMA}
     lam = lam_plus * np.arange(1, L + 1.0) ** -(1 + beta)
     exact = features.asymptote(lam, n, sigma_J=SIGMA)
@@ -80,7 +81,12 @@ def test_midpoint_rule_is_more_accurate(n, beta):
 
 def test_asymptote_falls_with_the_exponent_of_the_spectrum():
     size, beta = 10**6, 0.75
-    given = {"lam_plus": power_law.lam_plus(size, beta), "L": size, "beta": beta, "sigma_J": SIGMA}
+    given = {
+        "lam_plus": learning_curve.lam_plus(size, beta),
+        "L": size,
+        "beta": beta,
+        "sigma_J": SIGMA,
+    }
     few, more = (features.asymptote_integral(n, **given) for n in (100, 101))
     slope = np.log(more / few) / np.log(101 / 100)
     middle = -beta / (1 - (100.5 / size) ** beta)  # the secant's slope, to (ln 1.01)²
@@ -99,28 +105,28 @@ def test_trajectory_is_gradient_flow():
     times = np.array([0.0, 0.2, 3.0, 50.0])
     trained = np.arange(N) < n
     flow = lambda t, J: eta * trained * (Sigma @ (B - J))
-    found = features.trajectory(times, Sigma, n, J0, B, eta)
+    found = given_frame.trajectory(times, Sigma, n, J0, B, eta)
     for time, J in zip(times[1:], found[1:], strict=True):
         end = solve_ivp(flow, (0, time), J0, "DOP853", rtol=1e-11, atol=1e-13).y[:, -1]
         np.testing.assert_allclose(J, end, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(found[0], J0, rtol=1e-12)
     assert np.array_equal(found[:, n:], np.broadcast_to(J0[n:], (4, N - n)))
-    one = features.trajectory(3.0, Sigma, n, J0, B, eta)
+    one = given_frame.trajectory(3.0, Sigma, n, J0, B, eta)
     np.testing.assert_allclose(one, found[2], rtol=1e-13)
 
 
 def test_final_weights_are_stationary_and_reached():
     N, n, rng = 12, 7, np.random.default_rng(2)
     Sigma, J0, B = covariance(N, 3), rng.standard_normal(N), rng.standard_normal(N)
-    J = features.final_weights(Sigma, n, J0, B)
+    J = given_frame.final_weights(Sigma, n, J0, B)
     np.testing.assert_allclose((Sigma @ (B - J))[:n], 0.0, atol=1e-12)
-    late = features.trajectory(1e6, Sigma, n, J0, B, 0.3)
+    late = given_frame.trajectory(1e6, Sigma, n, J0, B, 0.3)
     np.testing.assert_allclose(late, J, rtol=1e-10)
     # The error there is the Schur complement's, for these very vectors.
     schur = Sigma[n:, n:] - Sigma[n:, :n] @ np.linalg.solve(Sigma[:n, :n], Sigma[:n, n:])
     rest = (B - J0)[n:]
     expected = rest @ schur @ rest / (2 * N)
-    np.testing.assert_allclose(features.weights_error(Sigma, J, B), expected, rtol=1e-10)
+    np.testing.assert_allclose(given_frame.weights_error(Sigma, J, B), expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("n", [1, 10, 39, 40])
@@ -131,19 +137,19 @@ def test_mean_asymptote_is_equation_88(n):
     crossed = np.trace(Sigma[:n, n:].T @ inner)
     trained, fixed = np.trace(Sigma[:n, :n]), np.trace(Sigma[n:, n:])
     eq88 = (1 - trained / N + sigma**2 * fixed / N - (1 + sigma**2) / N * crossed) / 2
-    found = features.mean_asymptote(Sigma, n, sigma_J=sigma)
+    found = given_frame.mean_asymptote(Sigma, n, sigma_J=sigma)
     np.testing.assert_allclose(found, eq88, atol=1e-13)
-    everywhere = features.mean_asymptote(Sigma, np.arange(1, N + 1), sigma_J=sigma)
+    everywhere = given_frame.mean_asymptote(Sigma, np.arange(1, N + 1), sigma_J=sigma)
     np.testing.assert_allclose(everywhere[n - 1], found, rtol=1e-12)
 
 
 def test_diagonal_covariance_reduces_to_the_eigenbasis():
     Sigma, alphas = np.diag(LAM), np.array([0.0, 1.0, 30.0, 1e3])
     for n in (1, 50, L):
-        found = features.mean_error(alphas, Sigma, n, eta=ETA, sigma_J=SIGMA)
+        found = given_frame.mean_error(alphas, Sigma, n, eta=ETA, sigma_J=SIGMA)
         expected = features.error(alphas, LAM, n, eta=ETA, sigma_J=SIGMA)
         np.testing.assert_allclose(found, expected, rtol=1e-11)
-        end = features.mean_asymptote(Sigma, n, sigma_J=SIGMA)
+        end = given_frame.mean_asymptote(Sigma, n, sigma_J=SIGMA)
         np.testing.assert_allclose(end, features.asymptote(LAM, n, sigma_J=SIGMA), rtol=1e-11)
 
 
@@ -154,10 +160,10 @@ def test_mean_error_is_the_mean_of_trajectories():
     J0, B = sigma * rng.standard_normal((draws, N)), rng.standard_normal((draws, N))
     runs = zip(J0, B, strict=True)
     errors = np.array(
-        [features.weights_error(Sigma, features.trajectory(times, Sigma, n, j, b, eta), b)
+        [given_frame.weights_error(Sigma, given_frame.trajectory(times, Sigma, n, j, b, eta), b)
          for j, b in runs]
     )  # fmt: skip
-    mean = features.mean_error(times, Sigma, n, eta=eta, sigma_J=sigma)
+    mean = given_frame.mean_error(times, Sigma, n, eta=eta, sigma_J=sigma)
     deviation = errors.std(axis=0, ddof=1) / np.sqrt(draws)
     assert np.all(np.abs(errors.mean(axis=0) - mean) < 4.5 * deviation)
 
@@ -166,7 +172,7 @@ def test_eigenbasis_learns_most_with_equal_size():
     Sigma = covariance(64, 7)
     lam = np.sort(np.linalg.eigvalsh(Sigma))[::-1]
     sizes = np.arange(1, 64)
-    outside = features.mean_asymptote(Sigma, sizes, sigma_J=SIGMA)
+    outside = given_frame.mean_asymptote(Sigma, sizes, sigma_J=SIGMA)
     inside = np.array([features.asymptote(lam, int(n), sigma_J=SIGMA) for n in sizes])
     assert np.all(inside < outside)
 
@@ -179,8 +185,8 @@ def test_trainable_directions_outside_the_dimension(n):
         lambda: features.asymptote(LAM, n, sigma_J=SIGMA),
         lambda: features.asymptote_integral(n, **UNITS),
         lambda: features.error_integral(1.0, n, eta=ETA, **UNITS),
-        lambda: features.final_weights(np.diag(LAM), n, LAM, LAM),
-        lambda: features.mean_asymptote(np.diag(LAM), n, sigma_J=SIGMA),
+        lambda: given_frame.final_weights(np.diag(LAM), n, LAM, LAM),
+        lambda: given_frame.mean_asymptote(np.diag(LAM), n, sigma_J=SIGMA),
     ]
     for call in calls:
         with pytest.raises(ValueError, match=message):
@@ -189,9 +195,9 @@ def test_trainable_directions_outside_the_dimension(n):
 
 def test_covariance_that_is_not_one():
     with pytest.raises(ValueError, match=r"Sigma: got shape \(2, 3\)"):
-        features.mean_asymptote(np.ones((2, 3)), 1, sigma_J=SIGMA)
+        given_frame.mean_asymptote(np.ones((2, 3)), 1, sigma_J=SIGMA)
     with pytest.raises(ValueError, match="Sigma: got a matrix that is not positive definite"):
-        features.mean_asymptote(-np.eye(3), 1, sigma_J=SIGMA)
+        given_frame.mean_asymptote(-np.eye(3), 1, sigma_J=SIGMA)
 
 
 def heavy_tailed(P, N, seed):

@@ -5,7 +5,7 @@ import pytest
 
 import learndyn as ld
 from learndyn.solving.fixed_points import jacobian_spectrum
-from learndyn.theory.committee.erf_plateau import plateau_state
+from learndyn.theory.committee.plateau.erf import plateau_state
 
 SPECTRUM = ld.PowerLaw(120, 3, 0.8)
 TYPICAL = (SPECTRUM.counts / SPECTRUM.dim)[:, None, None]  # T of every level, without the norm

@@ -150,8 +150,8 @@ def test_finite_order_of_the_linear_student_is_the_closed_recursion():
     for step in range(int(5 * N) + 1):
         if step in np.rint(times * N):
             errors.append(lam @ e / 2)
-        kick = counts * lam * (lam @ e) + 2 * lam**2 * e
-        e = e - 2 * eta / N * lam * e + eta**2 / N**2 * kick
+        noise = counts * lam * (lam @ e) + 2 * lam**2 * e
+        e = e - 2 * eta / N * lam * e + eta**2 / N**2 * noise
     found = ld.solve(system, times, start=begin, order="finite")
     np.testing.assert_allclose(found.error, errors, rtol=1e-12)
     assert found.attrs["method"] == "iterated map"

@@ -7,8 +7,8 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import learndyn as ld
-from learndyn.theory.committee import linear
-from learndyn.theory.committee.parts import Parts
+from learndyn.theory.committee.dynamics import linear
+from learndyn.theory.committee.setting import Setting
 
 TIMES = np.array([0.0, 0.1, 1.0, 5.0, 20.0])
 
@@ -29,9 +29,9 @@ def paper(L, beta, eta, sigma_J, N=None, K=1):
     return ld.System(data, ld.Committee(K, "linear", scale=K**-0.5, init=init), ld.SGD(eta))
 
 
-def field(parts, gram, noisy):
+def field(setting, gram, noisy):
     """d C_l/dα, written out for linear units: D_ij = c_j, Ω_ij = cᵀΣc + label_noise²."""
-    (problem, student, teacher, rule, spectrum), K = parts, parts.student.units
+    (problem, student, teacher, rule, spectrum), K = setting, setting.student.units
     a, b = float(student.scale), float(teacher.scale)
     c = np.array([-a] * K + [b] * teacher.units)
     lam = spectrum.values[:, None, None]
@@ -43,8 +43,8 @@ def field(parts, gram, noisy):
     pull = h * lam * (rows @ (c @ gram)[:, None, :])
     total = c @ np.sum(lam * gram, axis=0) @ c + float(problem.label_noise) ** 2
     phi = (spectrum.counts / spectrum.dim)[:, None, None]
-    kick = h**2 * lam * phi * total * (rows @ rows.T) / rule.batch if noisy else 0.0
-    return pull + pull.swapaxes(1, 2) + kick
+    noise = h**2 * lam * phi * total * (rows @ rows.T) / rule.batch if noisy else 0.0
+    return pull + pull.swapaxes(1, 2) + noise
 
 
 def integrated(field, start, times):
@@ -63,14 +63,14 @@ def integrated(field, start, times):
 def test_closed_form_solves_the_equations(L, learning, K, M, order):
     """Against DOP853 on the overlaps, at a tolerance far below the 1e-8 that is asked for."""
     one = system(L, K, M, trainable=100 * learning)
-    parts, state = Parts.of(one), ld.start(one, key=1).state
+    setting, state = Setting.of(one), ld.start(one, key=1).state
     gram, noisy = state.gram, order == "full"
     rate = ld.theory_of(one).drift(state, order)
-    np.testing.assert_allclose(field(parts, gram, noisy)[:, :K, :K], rate.Q, atol=1e-13)
-    np.testing.assert_allclose(field(parts, gram, noisy)[:, :K, K:], rate.R, atol=1e-13)
-    found = integrated(lambda C: field(parts, C, noisy), gram, TIMES)
-    C = np.einsum("l,tlij->tij", parts.spectrum.values, found)
-    curve = linear.curve(parts, state, TIMES, order)
+    np.testing.assert_allclose(field(setting, gram, noisy)[:, :K, :K], rate.Q, atol=1e-13)
+    np.testing.assert_allclose(field(setting, gram, noisy)[:, :K, K:], rate.R, atol=1e-13)
+    found = integrated(lambda C: field(setting, C, noisy), gram, TIMES)
+    C = np.einsum("l,tlij->tij", setting.spectrum.values, found)
+    curve = linear.curve(setting, state, TIMES, order)
     np.testing.assert_allclose(curve["Q"], C[:, :K, :K], rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(curve["R"], C[:, :K, K:], rtol=1e-8, atol=1e-9)
     c = np.array([-0.6] * K + [0.5] * M)
@@ -84,7 +84,7 @@ def test_one_level_decays_with_one_rate():
     s = 2 * 0.7 * 0.4 * 0.6**2
     rate, first = 2 * s - s**2, 0.36 * 0.7 - 2 * 0.3 * 0.2 + 0.25
     floor = s**2 * 0.3**2 / rate
-    found = linear.curve(Parts.of(one), state, TIMES)
+    found = linear.curve(Setting.of(one), state, TIMES)
     expected = 0.7 * (floor + (first - floor) * np.exp(-rate * TIMES))
     np.testing.assert_allclose(found["error"], expected, rtol=1e-13)
     R = 0.2 + (1 - np.exp(-s * TIMES)) * (0.5 - 0.6 * 0.2) / 0.6
@@ -93,10 +93,10 @@ def test_one_level_decays_with_one_rate():
 
 def test_population_gradient_has_no_sampling_term():
     one = system(4, 3, 2, rule=ld.GradientDescent(0.3))
-    parts, state = Parts.of(one), ld.start(one, key=2).state
-    full, flow = (linear.curve(parts, state, TIMES, order) for order in ("full", "flow"))
+    setting, state = Setting.of(one), ld.start(one, key=2).state
+    full, flow = (linear.curve(setting, state, TIMES, order) for order in ("full", "flow"))
     assert all(np.array_equal(full[name], flow[name]) for name in full)
-    assert linear.critical_learning_rate(parts) == np.inf
+    assert linear.critical_learning_rate(setting) == np.inf
 
 
 REFERENCE = [
@@ -120,9 +120,9 @@ REFERENCE = [
 @pytest.mark.parametrize("K", [1, 3])
 def test_mean_over_teacher_and_student(case, alphas, eq8, eq6, K):
     L, beta, eta, variance = case
-    parts = Parts.of(paper(L, beta, eta, np.sqrt(variance), K=K))
+    setting = Setting.of(paper(L, beta, eta, np.sqrt(variance), K=K))
     full, flow = (
-        linear.mean_curve(parts, list(alphas), order)["error"] for order in ("full", "flow")
+        linear.mean_curve(setting, list(alphas), order)["error"] for order in ("full", "flow")
     )
     np.testing.assert_allclose(full, eq6, rtol=1e-10)
     np.testing.assert_allclose(flow, eq8, rtol=1e-10)
@@ -130,9 +130,9 @@ def test_mean_over_teacher_and_student(case, alphas, eq8, eq6, K):
 
 def test_mean_curve_is_the_mean_of_curves():
     one = system(4, 2, 3, N=40)
-    parts, keys = Parts.of(one), range(400)
-    drawn = [linear.curve(parts, ld.start(one, key=k).state, TIMES) for k in keys]
-    mean = linear.mean_curve(parts, TIMES)
+    setting, keys = Setting.of(one), range(400)
+    drawn = [linear.curve(setting, ld.start(one, key=k).state, TIMES) for k in keys]
+    mean = linear.mean_curve(setting, TIMES)
     for name, expected in mean.items():
         values = np.array([curve[name] for curve in drawn])
         error = values.std(axis=0, ddof=1) / np.sqrt(len(keys))
@@ -168,33 +168,33 @@ def test_modes_are_those_of_the_paper_s_matrix():
 
 @pytest.mark.parametrize("rule", [ld.SGD(1.0), ld.SGD(1.0, batch=5)])
 def test_error_grows_beyond_the_critical_learning_rate(rule):
-    critical = linear.critical_learning_rate(Parts.of(system(16, 3, 2, rule=rule)))
+    critical = linear.critical_learning_rate(Setting.of(system(16, 3, 2, rule=rule)))
     for factor, sign in ((1 - 1e-6, 1), (1 + 1e-6, -1)):
         tuned = ld.SGD(factor * critical, batch=rule.batch)
-        parts = Parts.of(system(16, 3, 2, rule=tuned))
-        slowest = linear.modes(parts.spectrum, linear.strength(parts) / rule.batch).rates[-1]
+        setting = Setting.of(system(16, 3, 2, rule=tuned))
+        slowest = linear.modes(setting.spectrum, linear.strength(setting) / rule.batch).rates[-1]
         assert np.sign(slowest) == sign
     # Levels that do not learn do not count.
-    half = Parts.of(system(16, 3, 2, rule=rule, trainable=800))
+    half = Setting.of(system(16, 3, 2, rule=rule, trainable=800))
     share = half.spectrum.values[:8].sum() / half.spectrum.values.sum()
     assert linear.critical_learning_rate(half) == pytest.approx(critical / share, rel=1e-13)
     # One level: the critical rate of the isotropic theory.
     single = system(1, 3, 2, rule=rule)
     landmark = ld.theory_of(single).landmarks()["critical_learning_rate"]
-    assert linear.critical_learning_rate(Parts.of(single)) == pytest.approx(landmark, rel=1e-14)
+    assert linear.critical_learning_rate(Setting.of(single)) == pytest.approx(landmark, rel=1e-14)
 
 
 def test_divergence_is_infinite_and_not_an_error():
-    parts = Parts.of(system(4, 3, 2, rule=ld.SGD(30.0)))
-    found = linear.curve(parts, linear.mean_state(parts), [0.0, 0.1, 1e4])
+    setting = Setting.of(system(4, 3, 2, rule=ld.SGD(30.0)))
+    found = linear.curve(setting, linear.mean_state(setting), [0.0, 0.1, 1e4])
     assert np.isfinite(found["error"][1]) and found["error"][2] == np.inf
     assert np.all(np.isfinite(found["R"]))
 
 
-def finite_map(parts):
+def finite_map(setting):
     """The mean of e_l over one step, as the docstring of `finite_size_margin` states it."""
-    s, lam, counts = linear.strength(parts), parts.spectrum.values, parts.spectrum.counts
-    N, share = parts.spectrum.dim, 1 / parts.rule.batch
+    s, lam, counts = linear.strength(setting), setting.spectrum.values, setting.spectrum.counts
+    N, share = setting.spectrum.dim, 1 / setting.rule.batch
     own = 1 - 2 * s / N * lam + (s / N) ** 2 * (1 + share) * lam**2
     return np.diag(own) + (s / N) ** 2 * share * np.outer(counts * lam, lam)
 
@@ -204,61 +204,61 @@ def finite_map(parts):
 def test_finite_map_is_the_mean_of_real_steps(batch):
     N, trials, rng = 6, 200_000, np.random.default_rng(8)
     data = ld.TeacherStudent(ld.Spectrum([2.0, 0.5], [2, 4]), ld.Committee(1, "linear"))
-    parts = Parts.of(ld.System(data, ld.Committee(1, "linear"), ld.SGD(0.9, batch=batch)))
+    setting = Setting.of(ld.System(data, ld.Committee(1, "linear"), ld.SGD(0.9, batch=batch)))
     E = rng.standard_normal(N)
     x = rng.standard_normal((trials, batch, N)) * np.sqrt([2.0] * 2 + [0.5] * 4)
     after = E - 0.9 / N * np.mean(x * (x @ E)[..., None], axis=1)
     by_level = lambda v: np.stack([np.sum(v[..., :2] ** 2, -1), np.sum(v[..., 2:] ** 2, -1)], -1)
     drawn = by_level(after) / N
     error = drawn.std(axis=0) / np.sqrt(trials)
-    assert np.all(np.abs(drawn.mean(axis=0) - finite_map(parts) @ by_level(E) / N) < 4.5 * error)
+    assert np.all(np.abs(drawn.mean(axis=0) - finite_map(setting) @ by_level(E) / N) < 4.5 * error)
 
 
 @pytest.mark.parametrize("batch", [1, 4])
 @pytest.mark.parametrize("eta", [0.1, 1.0, 1.3, 1.45, 3.0, 8.0])
 def test_finite_size_margin_is_the_border_of_the_map(eta, batch):
     one = paper(32, 1.0, eta, 1.0)
-    parts = Parts.of(ld.System(one.problem, one.network, ld.SGD(eta, batch=batch)))
-    radius = np.abs(np.linalg.eigvals(finite_map(parts))).max()
-    assert np.sign(linear.finite_size_margin(parts)) == np.sign(1 - radius)
+    setting = Setting.of(ld.System(one.problem, one.network, ld.SGD(eta, batch=batch)))
+    radius = np.abs(np.linalg.eigvals(finite_map(setting))).max()
+    assert np.sign(linear.finite_size_margin(setting)) == np.sign(1 - radius)
 
 
 def test_finite_size_margin_of_the_paper_s_figure_2():
-    margin = linear.finite_size_margin(Parts.of(paper(128, 1.0, 1.0, 1.0)))
+    margin = linear.finite_size_margin(Setting.of(paper(128, 1.0, 1.0, 1.0)))
     assert 1 - margin == pytest.approx(0.997, abs=5e-4)  # all the digits of the reference
     # With many dimensions a level it becomes 1 − η/η_c, the margin of the equations.
-    parts = Parts.of(paper(4, 1.0, 1.0, 1.0, N=4_000_000))
-    limit = 1 - 1.0 / linear.critical_learning_rate(parts)
-    assert linear.finite_size_margin(parts) == pytest.approx(limit, abs=1e-5)
+    setting = Setting.of(paper(4, 1.0, 1.0, 1.0, N=4_000_000))
+    limit = 1 - 1.0 / linear.critical_learning_rate(setting)
+    assert linear.finite_size_margin(setting) == pytest.approx(limit, abs=1e-5)
     deterministic = system(4, 1, 1, rule=ld.GradientDescent(0.3))
-    assert linear.finite_size_margin(Parts.of(deterministic)) == 1.0
+    assert linear.finite_size_margin(Setting.of(deterministic)) == 1.0
 
 
 def test_ten_thousand_levels():
     one = system(10_000, 2, 2, N=20_000, noise=0.0)
-    parts, state = Parts.of(one), ld.start(one, key=3).state
+    setting, state = Setting.of(one), ld.start(one, key=3).state
     times = np.array([0.0, 1e-6, 2e-6, 10.0, 1e3])
-    found = linear.curve(parts, state, times)
+    found = linear.curve(setting, state, times)
     np.testing.assert_allclose(
         found["error"][0], ld.theory_of(one).observe(state)["error"], rtol=1e-11
     )
     # The initial slope is that of the equations: a parabola through three times is off by h²
     # times the third derivative, (2 s λ_1 h)² ≈ 3e-5 of the first.
     slope = (4 * found["Q"][1] - 3 * found["Q"][0] - found["Q"][2]) / 2e-6
-    drift = np.einsum("l,lij->ij", parts.spectrum.values, ld.theory_of(one).drift(state).Q)
+    drift = np.einsum("l,lij->ij", setting.spectrum.values, ld.theory_of(one).drift(state).Q)
     np.testing.assert_allclose(slope, drift, rtol=1e-4)
-    flow = linear.curve(parts, state, times, "flow")["error"]
+    flow = linear.curve(setting, state, times, "flow")["error"]
     assert np.all(found["error"][1:] > flow[1:]) and np.all(np.diff(found["error"]) < 0)
 
 
 def test_bad_input():
-    parts = Parts.of(system(4, 1, 1))
-    state = linear.mean_state(parts)
+    setting = Setting.of(system(4, 1, 1))
+    state = linear.mean_state(setting)
     with pytest.raises(ValueError, match="order: got 'finite'"):
-        linear.curve(parts, state, [1.0], "finite")
+        linear.curve(setting, state, [1.0], "finite")
     with pytest.raises(ValueError, match="times: got"):
-        linear.curve(parts, state, [2.0, 1.0])
+        linear.curve(setting, state, [2.0, 1.0])
     erf = ld.TeacherStudent(ld.Isotropic(10), ld.Committee(1, "erf"))
-    other = Parts.of(ld.System(erf, ld.Committee(1, "erf"), ld.SGD(0.1)))
+    other = Setting.of(ld.System(erf, ld.Committee(1, "erf"), ld.SGD(0.1)))
     with pytest.raises(ValueError, match="activation: got 'erf'"):
         linear.curve(other, ld.Overlaps([[1.0]], [[0.0]], [[1.0]]), [1.0])

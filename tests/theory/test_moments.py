@@ -9,7 +9,8 @@ from scipy.integrate import solve_ivp
 
 import learndyn as ld
 from learndyn.numerics.gaussian import ACTIVATIONS
-from learndyn.theory.committee import errata, moments
+from learndyn.theory.committee import errata
+from learndyn.theory.committee.dynamics import moments
 
 LAM, PHI, ETA = np.array([1.9, 0.7, 0.4]), np.array([0.2, 0.3, 0.5]), 0.4
 

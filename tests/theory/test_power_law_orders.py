@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.theory.committee import linear, power_law
-from learndyn.theory.committee import power_law_orders as orders
-from learndyn.theory.committee.parts import Parts
+from learndyn.theory.committee.dynamics import linear
+from learndyn.theory.committee.power_law import corrections, learning_curve
+from learndyn.theory.committee.setting import Setting
 
 CASES = [(L, beta) for L in (8, 128, 2000) for beta in (0.01, 0.3, 1.0, 1.5)]
 ETA, SIGMA = 0.01, 0.7
 
 
 def units(L, beta, eta=ETA, sigma_J=SIGMA):
-    lam_plus = power_law.lam_plus(L, beta)
+    lam_plus = learning_curve.lam_plus(L, beta)
     return {"lam_plus": lam_plus, "L": L, "beta": beta, "eta": eta, "sigma_J": sigma_J}
 
 
@@ -22,7 +22,7 @@ def without(given, name):
 
 
 @pytest.mark.parametrize(("L", "beta"), CASES)
-def test_bend_is_the_integral_and_a_bound(L, beta):
+def test_sum_remainder_is_the_integral_and_a_bound(L, beta):
     given = units(L, beta)
     x = np.concatenate([[0.0], np.geomspace(1e-3, 1e3, 60)])
     alpha, k = x / (2 * ETA * given["lam_plus"]), np.geomspace(1, L, 20_001)
@@ -30,24 +30,24 @@ def test_bend_is_the_integral_and_a_bound(L, beta):
     slope = (1 + beta) * k ** -(2 + beta) * np.exp(-u) * (u - 1)
     scale = (1 + SIGMA**2) * given["lam_plus"] / (2 * L)
     grid = scale * np.sum(np.abs(np.diff(slope, axis=1)), axis=1) / 8
-    found = orders.bend(alpha, **given)
+    found = corrections.sum_remainder(alpha, **given)
     # The grid misses a turning point by half a step of 4e-4 in ln k: the square of it.
     np.testing.assert_allclose(found, grid, rtol=1e-5)
-    gap = power_law.error_sum(alpha, **given) - power_law.error_integral(alpha, **given)
-    rounding = 1e-13 * power_law.error_sum(alpha, **given)
-    assert np.all(np.abs(gap - power_law.end_correction(alpha, **given)) <= found + rounding)
+    gap = learning_curve.error_sum(alpha, **given) - learning_curve.error_integral(alpha, **given)
+    rounding = 1e-13 * learning_curve.error_sum(alpha, **given)
+    assert np.all(np.abs(gap - learning_curve.end_correction(alpha, **given)) <= found + rounding)
 
 
 @pytest.mark.parametrize("beta", [0.1, 0.5, 1.0])
 def test_next_order_is_what_the_corrected_form_leaves_out(beta):
     given = units(10**5, beta)
     plain = without(given, "sigma_J")
-    alpha_max = power_law.window(**plain)[1]
-    alpha, s = alpha_max * np.array([1e-5, 1e-4, 1e-3, 1e-2]), power_law.exponent(beta)
-    form = power_law.error_power_law(alpha, **given) * (1 - (alpha / alpha_max) ** s)
-    left = power_law.error_first_gamma(alpha, **given) / form - 1
+    alpha_max = learning_curve.window(**plain)[1]
+    alpha, s = alpha_max * np.array([1e-5, 1e-4, 1e-3, 1e-2]), learning_curve.exponent(beta)
+    form = learning_curve.error_power_law(alpha, **given) * (1 - (alpha / alpha_max) ** s)
+    left = learning_curve.error_first_gamma(alpha, **given) / form - 1
     # The term after it is z (1+s)/(2 (2+s)) of it, z < α/α_max.
-    found = orders.next_order(alpha, **plain)
+    found = corrections.gamma_remainder(alpha, **plain)
     np.testing.assert_allclose(left, found, rtol=0.01, atol=1e-13)
     assert np.all(left <= found + 1e-13)
 
@@ -58,11 +58,11 @@ def test_fits_stay_within_their_tolerance(s, alpha_max):
     """Against every pattern of signs with one change: the worst tilts are among them."""
     alpha, deviation = np.geomspace(1, 1e3, 200), 1e-4
     clean = np.log(alpha**-s - alpha_max**-s)
-    bound = orders.fit_tolerance(alpha, deviation, s, alpha_max=alpha_max)
+    bound = ld.analysis.cut_power_law_tolerance(alpha, deviation, s, end=alpha_max)
     off = []
     for change in range(0, 200, 10):
         tilt = np.where(np.arange(200) < change, deviation, -deviation)
-        fit = power_law.fit_exponent(alpha, np.exp(clean + tilt), alpha_max=alpha_max)
+        fit = ld.analysis.fit_cut_power_law(alpha, np.exp(clean + tilt), end=alpha_max)
         off.append(abs(fit.exponent - s))
     # 1.05: the bound is that of evenly spaced g, which a curved g exceeds a little.
     assert 0.5 * bound < max(off) < 1.05 * bound
@@ -74,11 +74,11 @@ def test_noise_factor_up_to_its_next_order(beta, eta):
     L = 2000
     data = ld.TeacherStudent(ld.PowerLaw(L, L, beta), ld.Committee(1, "linear"))
     student = ld.Committee(1, "linear", init=ld.Normal(SIGMA))
-    parts, given = Parts.of(ld.System(data, student, ld.SGD(eta))), units(L, beta, eta)
-    first, last = power_law.window(**without(given, "sigma_J"))
+    setting, given = Setting.of(ld.System(data, student, ld.SGD(eta))), units(L, beta, eta)
+    first, last = learning_curve.window(**without(given, "sigma_J"))
     alpha = np.exp(np.linspace(np.log(first), np.log(last), 9)[2:6])
-    full, flow = (linear.mean_curve(parts, alpha, order)["error"] for order in ("full", "flow"))
-    off = full / flow / orders.noise_factor(eta) - 1
-    assert np.all(np.abs(off) < orders.noise_order(alpha, **given))
+    full, flow = (linear.mean_curve(setting, alpha, order)["error"] for order in ("full", "flow"))
+    off = full / flow / corrections.noise_factor(eta) - 1
+    assert np.all(np.abs(off) < corrections.noise_remainder(alpha, **given))
     # And it is an order: smaller later on.
     assert abs(off[-1]) < abs(off[0])

@@ -5,7 +5,7 @@ import pytest
 
 import learndyn as ld
 from learndyn.numerics.linalg import orthonormal_rows
-from learndyn.theory.committee import features, random_frame
+from learndyn.theory.committee.power_law import features, given_frame, random_frame
 
 
 @pytest.mark.statistical
@@ -16,7 +16,7 @@ def test_mean_over_frames(beta):
     rows = []
     for _ in range(frames):
         W = orthonormal_rows(rng.standard_normal((N, N)))
-        rows.append(features.mean_asymptote(W * lam @ W.T, sizes, sigma_J=0.5))
+        rows.append(given_frame.mean_asymptote(W * lam @ W.T, sizes, sigma_J=0.5))
     found, error = np.mean(rows, axis=0), np.std(rows, axis=0, ddof=1) / np.sqrt(frames)
     expected = [random_frame.mean_asymptote(lam, int(n), sigma_J=0.5) for n in sizes]
     # Of order 1/N_l: what one direction more or less would change.

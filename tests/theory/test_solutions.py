@@ -3,8 +3,9 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from learndyn.numerics import stiefel
-from learndyn.theory.committee import landscape, solutions
-from learndyn.theory.committee.solutions import distance, is_conserved, polar_factor
+from learndyn.theory.committee.landscape import dimensions, risk, solutions
+from learndyn.theory.committee.landscape.solutions import distance, is_conserved, polar_factor
+from learndyn.theory.committee.late_stage import quadratic
 
 EPS = np.finfo(float).eps
 
@@ -147,7 +148,7 @@ def test_overlaps_and_distance_are_those_of_weights(general):
     rho_bar, Q_bar = solutions.solution_overlaps(S, T)
     np.testing.assert_allclose(rho_bar, V @ V_star.T, atol=1e-13)
     np.testing.assert_allclose(Q_bar, V @ V.T, atol=1e-13)
-    assert landscape.risk(V, V_star) < 1e-13
+    assert risk.risk(V, V_star) < 1e-13
     expected = np.sum((V - V0) ** 2)
     assert distance(S, V0 @ V_star.T, V0 @ V0.T, T) == pytest.approx(expected, rel=1e-13)
 
@@ -245,14 +246,14 @@ def test_approach_to_the_solution_is_algebraic(p, p_star, eta):
     end = overlap_flow(Q_half, half, T, t / 2, eta)[0][-1]
     rho_bar = solutions.solution_overlaps(polar_factor(rho0))[0]
     growth = 1 / np.linalg.norm(end - rho_bar) - 1 / np.linalg.norm(half - rho_bar)
-    rate = growth / (t / 2) * solutions.approach_distance(p, p_star)
+    rate = growth / (t / 2) * quadratic.approach_distance(p, p_star)
     # The next order, −k/t, averaged over the half, leaves O(log t/t²).
-    k = solutions.approach_correction(p, p_star, eta)
+    k = quadratic.approach_correction(p, p_star, eta)
     assert abs(rate - 1 + k * np.log(2) / (t / 2)) < 20 / t**2
 
 
 def test_approach_is_exponential_without_spare_units():
-    assert solutions.approach_distance(3, 3) == 0
+    assert quadratic.approach_distance(3, 3) == 0
 
 
 def test_gram_jacobian_is_that_of_differences():
@@ -260,30 +261,30 @@ def test_gram_jacobian_is_that_of_differences():
     V, U = rng.standard_normal((2, 3, 4))
     upper = np.triu_indices(4)
     change = ((V + U / 2).T @ (V + U / 2) - (V - U / 2).T @ (V - U / 2))[upper]
-    np.testing.assert_allclose(solutions.gram_jacobian(V) @ U.ravel(), change, atol=1e-14)
+    np.testing.assert_allclose(dimensions.gram_jacobian(V) @ U.ravel(), change, atol=1e-14)
 
 
 @pytest.mark.parametrize("N, p", [(7, 3), (4, 6), (5, 5), (6, 1)])
 def test_gram_jacobian_counts_the_degrees_of_freedom(N, p):
     V = np.random.default_rng(14).standard_normal((p, N))
-    rank = np.linalg.matrix_rank(solutions.gram_jacobian(V))
-    assert rank == solutions.degrees_of_freedom(N, p)
+    rank = np.linalg.matrix_rank(dimensions.gram_jacobian(V))
+    assert rank == dimensions.degrees_of_freedom(N, p)
 
 
 @pytest.mark.parametrize("p, p_star", [(3, 2), (3, 3), (5, 1), (6, 3), (1, 1)])
 def test_rotations_span_the_manifold(p, p_star):
     rng = np.random.default_rng(15)
     V = solutions.nearest_weights(*(rng.standard_normal((units, 8)) for units in (p, p_star)))
-    moves = solutions.rotation_directions(V)
+    moves = dimensions.rotation_directions(V)
     # Rotations keep VᵀV: to first order they lie in the null space of its Jacobian.
-    assert np.abs(solutions.gram_jacobian(V) @ moves.T).max(initial=0.0) < 1e-13
-    dimension = solutions.manifold_dimension(p, p_star)
+    assert np.abs(dimensions.gram_jacobian(V) @ moves.T).max(initial=0.0) < 1e-13
+    dimension = dimensions.manifold_dimension(p, p_star)
     assert (np.linalg.matrix_rank(moves) if len(moves) else 0) == dimension
 
 
 @pytest.mark.parametrize("N, p, expected", [(7, 3, 18), (4, 6, 10), (5, 5, 15), (6, 1, 6)])
 def test_degrees_of_freedom(N, p, expected):
-    assert solutions.degrees_of_freedom(N, p) == expected
+    assert dimensions.degrees_of_freedom(N, p) == expected
     V = np.random.default_rng(8).standard_normal((p, N))
     units = np.eye(p * N).reshape(-1, p, N)
     jacobian = [(U.T @ V + V.T @ U).ravel() for U in units]
@@ -295,7 +296,7 @@ def test_degrees_of_freedom(N, p, expected):
     [(3, 2, None, 3), (3, 3, None, 3), (5, 1, None, 4), (6, 3, 8, 12), (6, 2, 4, 9), (6, 7, 4, 14)],
 )
 def test_manifold_dimension(p, p_star, N, expected):
-    assert solutions.manifold_dimension(p, p_star, N) == expected
+    assert dimensions.manifold_dimension(p, p_star, N) == expected
     N = N or p_star + 3
     rng = np.random.default_rng(9)
     _, d, Ot = np.linalg.svd(rng.standard_normal((p_star, N)), full_matrices=False)
@@ -318,8 +319,8 @@ def test_manifold_dimension(p, p_star, N, expected):
         (lambda: distance(RHO0, RHO0, np.eye(3)), r"Q0: got shape \(3, 3\); allowed is \(6, 6\)"),
         (lambda: is_conserved(np.eye(6), RHO0, np.eye(2)), r"T: got shape \(2, 2\); allowed"),
         (lambda: is_conserved(np.eye(6), RHO0[None]), r"rho0: got shape \(1, 6, 3\); allowed"),
-        (lambda: solutions.manifold_dimension(2, 3), "p: got 2; allowed is at least .* = 3"),
-        (lambda: solutions.degrees_of_freedom(0, 3), "N: got 0; allowed is a positive integer"),
+        (lambda: dimensions.manifold_dimension(2, 3), "p: got 2; allowed is at least .* = 3"),
+        (lambda: dimensions.degrees_of_freedom(0, 3), "N: got 0; allowed is a positive integer"),
     ],
 )
 def test_bad_input(call, message):

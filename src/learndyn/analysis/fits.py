@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
 from learndyn.numerics.checks import one_of
 from learndyn.numerics.types import Number
@@ -30,6 +30,13 @@ class Fit(NamedTuple):
         """The confidence interval of the slope."""
         half = float(stats.t(self.points - 2).ppf((1 + level) / 2)) * self.error
         return self.slope - half, self.slope + half
+
+
+class CutPowerLaw(NamedTuple):
+    """y = amplitude (x^-exponent − end^-exponent), a power law that reaches zero at an end."""
+
+    exponent: float
+    amplitude: float
 
 
 class Minimum(NamedTuple):
@@ -110,15 +117,67 @@ def fit_power_law(
     return _line("fit_power_law", np.log(x), np.log(y), x)
 
 
+def fit_cut_power_law(x, y, *, end: Number = np.inf) -> CutPowerLaw:
+    """Fits y = amplitude (x^-exponent − end^-exponent) by least squares in ln y.
+
+    Args:
+        x: numbers between 0 and `end`, at least two.
+        y: positive numbers.
+        end: where y vanishes; infinite for a pure power law.
+
+    Returns:
+        Exponent, between 0 and 5, and amplitude.
+
+    Raises:
+        ValueError: for x outside (0, end), or y that are not positive.
+    """
+    x, y, end = np.asarray(x, np.float64), np.asarray(y, np.float64), float(end)
+    if len(x) < 2 or x.min() <= 0 or x.max() >= end:
+        raise ValueError(f"x: got {x}; allowed are two or more in (0, {end:g})")
+    if y.shape != x.shape or not np.all(y > 0):
+        raise ValueError("y: got other than one positive number for each x; allowed is that")
+    gap = lambda s: np.log(y) + s * np.log(x) - np.log1p(-((x / end) ** s))
+    options = {"xatol": 1e-10}
+    best = optimize.minimize_scalar(
+        lambda s: np.var(gap(s)), bounds=(1e-6, 5.0), method="bounded", options=options
+    )
+    return CutPowerLaw(float(best.x), float(np.exp(np.mean(gap(best.x)))))
+
+
+def cut_power_law_tolerance(
+    x, deviation: Number, exponent: Number, *, end: Number = np.inf
+) -> float:
+    """How far the exponent of `fit_cut_power_law` can be off if ln y is off by `deviation`.
+
+    Least squares through evenly spaced g turns by at most 3 · deviation/(largest − smallest g)
+    (continuous limit); here g = ∂ ln(x^-s − end^-s)/∂s, which is −ln x for a pure power law.
+
+    Args:
+        x: those of the fit, evenly spaced in ln x.
+        deviation: bound on |ln y − ln of the form fitted|.
+        exponent: s, where g is evaluated.
+        end: as in the fit.
+
+    Returns:
+        The bound.
+    """
+    log = np.log(np.asarray(x, dtype=np.float64))
+    spread = log[-1] - log[0]
+    if np.isfinite(end):
+        y = np.log(float(end)) - log[[0, -1]]
+        spread = np.ptp(y / -np.expm1(-float(exponent) * y))
+    return 3 * float(deviation) / float(spread)
+
+
 def _straightest(x: np.ndarray, y: np.ndarray, straight: float, span: float) -> tuple[float, float]:
     """The longest window, in log x, whose residual from a line in logarithms is small."""
-    order = np.argsort(x)
-    u, v = np.log(x[order]), np.log(y[order])
+    ascending = np.argsort(x)
+    u, v = np.log(x[ascending]), np.log(y[ascending])
     windows = ((i, j) for i in range(len(u)) for j in range(i + 2, len(u)))
     long = [(i, j) for i, j in windows if u[j] - u[i] >= np.log(span)]
     for i, j in sorted(long, key=lambda w: u[w[0]] - u[w[1]]):
         if _stray(u[i : j + 1], v[i : j + 1]) <= straight:
-            return float(x[order[i]]), float(x[order[j]])
+            return float(x[ascending[i]]), float(x[ascending[j]])
     raise ValueError(
         f"fit_power_law: no window over a factor {span:g} is straight to {straight:g}; "
         "allowed is a larger `straight` or a smaller `span`"

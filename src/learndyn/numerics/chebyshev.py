@@ -66,9 +66,9 @@ def _stages(f: Callable[[Any], Any], y0: Any, f0: Any, tau: Array, s: Array) -> 
     angle = jnp.log(w0 + root)
     T = lambda j: jnp.cosh(j * angle)
     slope = lambda j: j * jnp.sinh(j * angle) / root
-    bend = lambda j: (j**2 * T(j) - w0 * slope(j)) / root**2
-    w1 = slope(s) / bend(s)
-    b = lambda j: bend(jnp.maximum(j, 2.0)) / slope(jnp.maximum(j, 2.0)) ** 2
+    second = lambda j: (j**2 * T(j) - w0 * slope(j)) / root**2
+    w1 = slope(s) / second(s)
+    b = lambda j: second(jnp.maximum(j, 2.0)) / slope(jnp.maximum(j, 2.0)) ** 2
 
     def stage(j: Array, before: Any, last: Any) -> Any:
         mu, nu = 2 * b(j) * w0 / b(j - 1), -b(j) / b(j - 2)

@@ -1,7 +1,8 @@
-"""Small linear algebra of Gram matrices."""
+"""Small dense linear algebra: Gram matrices, and spectra with their multiplicities."""
 
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from learndyn.numerics.types import Array
 
@@ -20,3 +21,28 @@ def orthonormal_rows(A: np.ndarray) -> np.ndarray:
     """The closest matrix with orthonormal rows: A's polar factor (Haar for a Gaussian A)."""
     u, _, vt = np.linalg.svd(A, full_matrices=False)
     return u @ vt
+
+
+def distinct_eigenvalues(matrix: ArrayLike, tolerance: float = 1e-9) -> list[tuple[float, int]]:
+    """Distinct eigenvalues of a symmetric matrix with their multiplicities.
+
+    Args:
+        matrix: symmetric, shape (n, n).
+        tolerance: eigenvalues closer than this, relative to the largest modulus, are one; the
+            default lies far above the rounding of the solver, about n · 1e-16.
+
+    Returns:
+        (eigenvalue, multiplicity), ascending; an eigenvalue within tolerance of zero is 0.0.
+
+    Examples:
+        >>> distinct_eigenvalues([[2.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, 2.0]])
+        [(-1.0, 1), (2.0, 2)]
+    """
+    matrix = np.asarray(matrix, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"matrix: got shape {matrix.shape}; allowed is square, (n, n)")
+    values = np.linalg.eigvalsh(matrix)
+    width = tolerance * np.max(np.abs(values), initial=0.0)
+    groups = np.split(values, np.flatnonzero(np.diff(values) > width) + 1)
+    means = [0.0 if abs(g.mean()) <= width else float(g.mean()) for g in groups]
+    return [(mean, len(g)) for mean, g in zip(means, groups, strict=True)]

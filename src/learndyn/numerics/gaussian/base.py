@@ -34,8 +34,8 @@ class AbstractActivation(eqx.Module):
         """E[g'(u) g'(v)]."""
 
     @abc.abstractmethod
-    def bend(self, C: Covariance) -> Array:
-        """E[g''(u) g(v)]."""
+    def curvature_times_value(self, C: Covariance) -> Array:
+        """E[g''(u) g(v)], the curvature at u times the value at v."""
 
     @abc.abstractmethod
     def I4(self, C: Covariance) -> Array:
@@ -44,7 +44,7 @@ class AbstractActivation(eqx.Module):
     def I3(self, C: Covariance) -> Array:
         """E[g'(u) v g(w)], by Stein's lemma: C_uv E[g''(u) g(w)] + C_vw E[g'(u) g'(w)]."""
         C_uw = [[C[0][0], C[0][2]], [C[2][0], C[2][2]]]
-        return C[0][1] * self.bend(C_uw) + C[1][2] * self.slopes(C_uw)
+        return C[0][1] * self.curvature_times_value(C_uw) + C[1][2] * self.slopes(C_uw)
 
     def weighted_noise(self, C: Array, c: Array, units: int) -> Array:
         """E[g'(z_i) g'(z_j) Δ²] for the first `units` variables, Δ = Σ_k c_k g(z_k).

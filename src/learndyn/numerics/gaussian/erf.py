@@ -22,7 +22,7 @@ class Erf(AbstractActivation):
     def slopes(self, C: Covariance) -> Array:
         return 2 / jnp.pi / jnp.sqrt((1 + C[0][0]) * (1 + C[1][1]) - C[0][1] ** 2)
 
-    def bend(self, C: Covariance) -> Array:
+    def curvature_times_value(self, C: Covariance) -> Array:
         return -C[0][1] * self.slopes(C) / (1 + C[0][0])
 
     def I4(self, C: Covariance) -> Array:

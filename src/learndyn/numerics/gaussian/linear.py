@@ -18,7 +18,7 @@ class Linear(AbstractActivation):
     def slopes(self, C: Covariance) -> Array:
         return jnp.ones_like(C[0][1])
 
-    def bend(self, C: Covariance) -> Array:
+    def curvature_times_value(self, C: Covariance) -> Array:
         return jnp.zeros_like(C[0][1])
 
     def I4(self, C: Covariance) -> Array:

@@ -18,7 +18,7 @@ class Quadratic(AbstractActivation):
     def slopes(self, C: Covariance) -> Array:
         return 4 * C[0][1]
 
-    def bend(self, C: Covariance) -> Array:
+    def curvature_times_value(self, C: Covariance) -> Array:
         # E[2 v²]; the sum gives a table its full shape.
         return 2 * C[1][1] + 0 * C[0][1]
 

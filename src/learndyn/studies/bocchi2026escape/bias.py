@@ -18,7 +18,7 @@ from learndyn.plotting import panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system, small_overlaps
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
-from learndyn.theory.committee import solutions
+from learndyn.theory.committee.landscape import solutions
 
 TITLE = "Implicit bias: the nearest solution, where S is conserved, and where it is not"
 EPS = float(np.finfo(float).eps)

@@ -16,7 +16,7 @@ from learndyn.simulation import measure_drift
 from learndyn.studies.bocchi2026escape._model import quadratic_system
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
-from learndyn.theory.committee import quadratic
+from learndyn.theory.committee.dynamics import overlaps
 from learndyn.theory.committee.errata import printed_eq34_noise
 
 TITLE = "The equations of motion against the mean of real SGD steps (Eqs. 33, 34)"
@@ -84,7 +84,7 @@ def draw(data: xr.Dataset) -> Figure:
 def check(data: xr.Dataset) -> list[Claim]:
     """Corrected equations hold in standard errors; the printed bracket does not."""
     noise = data["dQ"] - data["dQ_flow"]
-    finite = data["dQ_flow"] + quadratic.finite_size_noise(data.attrs["N"]) * noise
+    finite = data["dQ_flow"] + overlaps.finite_size_noise(data.attrs["N"]) * noise
     printed = _distance(data["dQ_printed"], data, "dQ")
     return [
         _claim("dρ/dα is the mean of real steps", "Eq. 33", data["dR"], data, "dR"),

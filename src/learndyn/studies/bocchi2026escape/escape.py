@@ -16,7 +16,7 @@ from learndyn.plotting import panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system, small_overlaps
 from learndyn.studies.claims import Claim, Relation
 from learndyn.studies.registry import Report
-from learndyn.theory.committee import quadratic
+from learndyn.theory.committee.plateau import quadratic
 
 TITLE = "Loss reduction on the plateau (Eq. 13) and the time of escape against p (p* = 3)"
 LEVEL = 0.01  # chance of a false alarm in each claim on random starts

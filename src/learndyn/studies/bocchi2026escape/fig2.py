@@ -18,7 +18,8 @@ from learndyn.plotting import panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system, small_overlaps
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
-from learndyn.theory.committee import quadratic
+from learndyn.theory.committee.late_stage import quadratic as quadratic_late
+from learndyn.theory.committee.plateau import quadratic as quadratic_plateau
 
 TITLE = "Samples to half of the initial loss against the learning rate (p* = 3)"
 LEARNED = 0.01  # a run whose loss ends below this fraction of its start has converged
@@ -66,7 +67,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
 
 def _scan(params: Params, p: int, epsilon: float, relative, report: Report) -> xr.Dataset:
     """Samples to half loss and the last loss, at each learning rate from each start."""
-    etas = relative * quadratic.critical_learning_rate(p, params.p_star)
+    etas = relative * quadratic_late.critical_learning_rate(p, params.p_star)
     found = np.empty((2, len(etas), params.starts))
     for done, (i, start) in enumerate(np.ndindex(*found.shape[1:]), start=1):
         found[:, i, start] = _one(params, p, epsilon, float(etas[i]), params.key + start)
@@ -92,7 +93,7 @@ def draw(data: xr.Dataset) -> Figure:
     """Left: samples against η for the first width. Right: optimal η against p."""
     figure, (left, right) = panels(2)
     p_star, epsilon, p = int(data.attrs["p_star"]), data.attrs["epsilon"], data["p"].values
-    eta_c = quadratic.critical_learning_rate(int(p[0]), p_star)
+    eta_c = quadratic_late.critical_learning_rate(int(p[0]), p_star)
     for name, size in (("samples", epsilon), ("small_start", epsilon**2)):
         curve = data[name].isel(p=0) if name == "samples" else data[name]
         count, spread = curve.notnull().sum("start"), curve.std("start", ddof=1)
@@ -101,7 +102,7 @@ def draw(data: xr.Dataset) -> Figure:
         left.errorbar(eta, curve.mean("start"), error, fmt="o-", ms=3, label=f"ε = {size:g}")
     bound = f"$\\eta_c$ = {eta_c:.3g}"
     left.axvline(eta_c, color="0.3", linestyle=":", label=bound)
-    fastest = quadratic.fastest_learning_rate(int(p[0]), p_star)
+    fastest = quadratic_plateau.fastest_learning_rate(int(p[0]), p_star)
     left.axvline(fastest, color="0.3", linestyle="--", label=f"optimum for ε → 0: {fastest:.3g}")
     left.set(xlabel="learning rate η", ylim=(0, 1.5 * float(data["small_start"].max())))
     left.set_ylabel("samples / N at half of the initial loss")
@@ -115,15 +116,15 @@ def draw(data: xr.Dataset) -> Figure:
 def _draw_optimum(axis, data: xr.Dataset) -> None:
     p, p_star, optimum = data["p"].values, int(data.attrs["p_star"]), _optimum(data)
     line, wide = fit_line(p, optimum), np.arange(p.min(), p.max() + 1)
-    resolution = data.attrs["spacing"] / 2 * _over(quadratic.critical_learning_rate, p, p_star)
+    resolution = data.attrs["spacing"] / 2 * _over(quadratic_late.critical_learning_rate, p, p_star)
     axis.errorbar(p, optimum, resolution, fmt="o", ms=4, label=f"ODE, ε = {data.attrs['epsilon']}")
     sign = "−" if line.intercept < 0 else "+"
     label = f"fit {line.slope:.3f} p {sign} {abs(line.intercept):.3f}"
     axis.plot(wide, line.intercept + line.slope * wide, color="C0", label=label)
     curves = {
-        "optimum for ε → 0": (quadratic.fastest_learning_rate, "--"),
-        "solutions unstable, $\\eta_c$": (quadratic.critical_learning_rate, ":"),
-        "plateau stable, $\\eta_0$": (quadratic.trapping_learning_rate, "-."),
+        "optimum for ε → 0": (quadratic_plateau.fastest_learning_rate, "--"),
+        "solutions unstable, $\\eta_c$": (quadratic_late.critical_learning_rate, ":"),
+        "plateau stable, $\\eta_0$": (quadratic_plateau.trapping_learning_rate, "-."),
     }
     for label, (form, style) in curves.items():
         axis.plot(wide, _over(form, wide, p_star), style, color="0.4", lw=1.2, label=label)
@@ -152,7 +153,7 @@ def _inside(data: xr.Dataset) -> Claim:
 def _linear(data: xr.Dataset) -> list[Claim]:
     p, optimum = data["p"].values.astype(float), _optimum(data)
     step = data.attrs["spacing"] * _over(
-        quadratic.critical_learning_rate, p, int(data.attrs["p_star"])
+        quadratic_late.critical_learning_rate, p, int(data.attrs["p_star"])
     )
     line = fit_line(p, optimum)
     proportional = p * (optimum @ p) / (p @ p)
@@ -184,12 +185,12 @@ def _small_start(data: xr.Dataset) -> Claim:
     """Each e-fold in 1/ε costs 1/(η ω_ρ(η)) samples, whose minimum is known."""
     cost = (data["small_start"] - data["samples"].isel(p=0)).mean("start")
     p, p_star = int(data["p"][0]), int(data.attrs["p_star"])
-    eta_c = quadratic.critical_learning_rate(p, p_star)
+    eta_c = quadratic_late.critical_learning_rate(p, p_star)
     return Claim(
         statement="samples per e-fold of 1/ε are fewest where η ω_ρ(η) is largest, at η/η_c",
         source="plateau at finite η",
         relation="=",
-        expected=quadratic.fastest_learning_rate(p, p_star) / eta_c,
+        expected=quadratic_plateau.fastest_learning_rate(p, p_star) / eta_c,
         measured=fit_minimum(data["relative"], cost).x,
         tolerance=data.attrs["spacing"] / 2,
         tolerance_from="half a grid step",
@@ -219,7 +220,7 @@ def _optimum(data: xr.Dataset) -> np.ndarray:
     p, p_star = data["p"].values, int(data.attrs["p_star"])
     curves = data["samples"].where(data["relative"] < 1).mean("start", skipna=False)
     places = [fit_minimum(data["relative"], curve).x for curve in curves]
-    return np.array(places) * _over(quadratic.critical_learning_rate, p, p_star)
+    return np.array(places) * _over(quadratic_late.critical_learning_rate, p, p_star)
 
 
 def _over(form, widths, p_star: int) -> np.ndarray:

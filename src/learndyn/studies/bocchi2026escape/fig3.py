@@ -16,7 +16,8 @@ from learndyn.plotting import panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system, small_overlaps
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
-from learndyn.theory.committee import quadratic, solutions
+from learndyn.theory.committee.landscape import solutions
+from learndyn.theory.committee.late_stage import quadratic
 
 TITLE = "Distance to the predicted zero-error solution (p = 6, p* = 3)"
 BLACK, GREY = "black", "0.65"
@@ -72,7 +73,7 @@ def draw(data: xr.Dataset) -> Figure:
     _starts(axes[0], shown["distance"])
     _starts(axes[1], shown["error"])
     time, distance = data["time"].values[1:], data["distance"].values[0, 1:]
-    limit = solutions.approach_distance(data.attrs["p"], data.attrs["p_star"])
+    limit = quadratic.approach_distance(data.attrs["p"], data.attrs["p_star"])
     late = time > 1000
     axes[2].loglog(time, distance, color=BLACK)
     tail = limit / (data.attrs["eta"] * time[late])
@@ -103,9 +104,9 @@ def check(data: xr.Dataset) -> list[Claim]:
     p, q, eta = (data.attrs[name] for name in ("p", "p_star", "eta"))
     end, others = data.isel(time=-1), data.isel(time=-1, start=slice(1, None))
     nearest = int(others["distance"].argmin("start"))
-    matched = _tail(data["distance"][0], eta) * solutions.approach_distance(p, q)
+    matched = _tail(data["distance"][0], eta) * quadratic.approach_distance(p, q)
     rates = _tail(data["error"] ** 0.5, eta) * np.sqrt(quadratic.tail_risk(p, q, eta))
-    next_order = 2 * solutions.approach_correction(p, q, eta) / (eta * float(end["time"]))
+    next_order = 2 * quadratic.approach_correction(p, q, eta) / (eta * float(end["time"]))
     next_from = "next order k/t of the tail, t = ηα at the window's beginning"
     return [
         Claim(

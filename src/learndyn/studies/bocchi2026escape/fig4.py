@@ -20,7 +20,7 @@ from learndyn.plotting import panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system, small_overlaps
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
-from learndyn.theory.committee import solutions
+from learndyn.theory.committee.landscape import solutions
 
 TITLE = "Conservation of S(t) along the ODE, and its motion in networks of finite size"
 LEVEL = 0.01  # chance of a false alarm in each statistical claim

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from learndyn.plotting import panels
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
-from learndyn.theory.committee import solutions
+from learndyn.theory.committee.landscape import dimensions
 
 TITLE = "Degrees of freedom of the student against its width, predicted and counted"
 
@@ -39,9 +39,9 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     counted = predicted.copy()
     for i, N in enumerate(params.sizes):
         for j, p in enumerate(widths[: int(params.factor * N)]):
-            predicted[i, j] = solutions.degrees_of_freedom(N, int(p))
+            predicted[i, j] = dimensions.degrees_of_freedom(N, int(p))
             weights = rng.standard_normal((p, N))
-            counted[i, j] = np.linalg.matrix_rank(solutions.gram_jacobian(weights))
+            counted[i, j] = np.linalg.matrix_rank(dimensions.gram_jacobian(weights))
         report((i + 1) / len(params.sizes))
     coords = {"N": list(params.sizes), "p": widths}
     table = {"predicted": (("N", "p"), predicted), "counted": (("N", "p"), counted)}

@@ -16,7 +16,7 @@ from learndyn.numerics import stiefel
 from learndyn.plotting import panels
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
-from learndyn.theory.committee import solutions
+from learndyn.theory.committee.landscape import dimensions
 
 TITLE = "Dimension of the solution manifold against the student's width, predicted and counted"
 
@@ -44,11 +44,11 @@ def compute(params: Params, report: Report) -> xr.Dataset:
         for j, p in enumerate(widths[rank - 1 :], start=rank - 1):
             S = stiefel.random_point(p, rank, rng)
             W = S @ rng.standard_normal((rank, params.N))
-            rotations = solutions.rotation_directions(W)
+            rotations = dimensions.rotation_directions(W)
             found[:, i, j] = (
-                solutions.manifold_dimension(int(p), p_star, params.N),
+                dimensions.manifold_dimension(int(p), p_star, params.N),
                 np.linalg.matrix_rank(rotations) if len(rotations) else 0,
-                S.size - np.linalg.matrix_rank(solutions.gram_jacobian(S)),
+                S.size - np.linalg.matrix_rank(dimensions.gram_jacobian(S)),
             )
         report((i + 1) / len(params.teachers))
     names = ("predicted", "rotations", "constraints")

@@ -12,12 +12,20 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from learndyn.numerics import linalg
 from learndyn.numerics.types import Int
 from learndyn.plotting import panels
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
-from learndyn.theory.committee import landscape, solutions, stationary
 from learndyn.theory.committee.errata import printed_extreme_ratio
+from learndyn.theory.committee.landscape import (
+    dimensions,
+    flat_directions,
+    risk,
+    solutions,
+    spectra,
+    stationary,
+)
 
 TITLE = "Spectra of the Hessian at the stationary points, predicted and diagonalised"
 EPS = float(np.finfo(float).eps)
@@ -49,7 +57,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     """Spectra, signs on the plateau, null directions and the risk along them."""
     rng = np.random.default_rng(params.key)
     sizes = list(zip(params.N, params.p, params.p_star, strict=True))
-    spectra = _spectra(sizes, rng)
+    levels = _spectra(sizes, rng)
     report(0.3)
     null = [_null_counts(size, rng) for size in sizes]
     ratio = _ratios(params.N_ratio, params.p_star_ratio, rng)
@@ -57,7 +65,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     along = _along_null_directions(sizes[1], rng)
     label = [f"({N}, {p}, {q})" for N, p, q in sizes]
     counts = xr.DataArray(null, dims=("size", "what"), coords={"what": WHAT}, name="null")
-    data = xr.merge([spectra, counts, ratio, along], join="exact")
+    data = xr.merge([levels, counts, ratio, along], join="exact")
     attributes = {"N": params.N_ratio, "p_star": params.p_star_ratio} | along.attrs
     return data.assign_coords(size=label, kind=list(NAMES)).assign_attrs(attributes)
 
@@ -67,9 +75,9 @@ def _spectra(sizes: list[tuple[int, int, int]], rng: np.random.Generator) -> xr.
     predicted, measured = np.full(shape, np.nan), np.full(shape, np.nan)
     for k, kind in enumerate(NAMES):
         for i, (N, p, q) in enumerate(sizes):
-            values, counts = zip(*stationary.predicted_spectrum(kind, N, p, q), strict=True)
+            values, counts = zip(*spectra.predicted_spectrum(kind, N, p, q), strict=True)
             predicted[k, i, : N * p] = np.repeat(values, counts)
-            hessian = landscape.hessian(*stationary.realise(_point(kind, p, q), N, rng))
+            hessian = risk.hessian(*stationary.realise(_point(kind, p, q), N, rng))
             measured[k, i, : N * p] = np.linalg.eigvalsh(hessian)
     dims = ("kind", "size", "index")
     return xr.Dataset({"predicted": (dims, predicted), "measured": (dims, measured)})
@@ -84,20 +92,20 @@ def _null_counts(size: tuple[int, int, int], rng: np.random.Generator) -> list[i
     """Null directions of a zero-error point: along its rotations, and the rest."""
     N, p, q = size
     V, V_star = stationary.realise(_point("zero_error", p, q), N, rng)
-    null = dict(landscape.spectrum(landscape.hessian(V, V_star)))[0.0]
-    tangent = int(np.linalg.matrix_rank(solutions.rotation_directions(V)))
-    predicted = [len(basis) for basis in landscape.null_directions(V, V_star)]
+    null = dict(linalg.distinct_eigenvalues(risk.hessian(V, V_star)))[0.0]
+    tangent = int(np.linalg.matrix_rank(dimensions.rotation_directions(V)))
+    predicted = [len(basis) for basis in flat_directions.null_directions(V, V_star)]
     return [tangent, predicted[0], null - tangent, predicted[1]]
 
 
 def _ratios(N: Int, p_star: Int, rng: np.random.Generator) -> xr.Dataset:
     """Negative over null eigenvalues on the plateau, for every width that has one."""
     widths = range(1, N - p_star + 1)
-    predicted = [stationary.negative_to_null_ratio(N, p, p_star) for p in widths]
+    predicted = [spectra.negative_to_null_ratio(N, p, p_star) for p in widths]
     counted = []
     for p in widths:
         V, V_star = stationary.realise(_point("plateau", p, p_star), N, rng)
-        spectrum = landscape.spectrum(landscape.hessian(V, V_star))
+        spectrum = linalg.distinct_eigenvalues(risk.hessian(V, V_star))
         negative = sum(count for value, count in spectrum if value < 0)
         counted.append(negative / dict(spectrum)[0.0])
     table = {"ratio_predicted": ("p", predicted), "ratio": ("p", counted)}
@@ -110,17 +118,17 @@ def _along_null_directions(size: tuple[int, int, int], rng: np.random.Generator)
     V, V_star = stationary.realise(_point("zero_error", p, q), N, rng)
     step, other = (
         np.tensordot(rng.standard_normal(len(basis)), basis, 1) / np.sqrt(len(basis))
-        for basis in landscape.null_directions(V, V_star)
+        for basis in flat_directions.null_directions(V, V_star)
     )
     h = np.geomspace(0.03, 3, 21)
     moved = [solutions.nearest_weights(V + x * step, V_star) for x in h]
     table = {
-        "risk_tangent": ("h", [landscape.risk(weights, V_star) for weights in moved]),
+        "risk_tangent": ("h", [risk.risk(weights, V_star) for weights in moved]),
         "way_tangent": ("h", [np.linalg.norm(weights - V) for weights in moved]),
-        "risk_other": ("h", [landscape.risk(V + x * other, V_star) for x in h]),
-        "risk_quartic": ("h", landscape.quartic_growth(other) * h**4),
+        "risk_other": ("h", [risk.risk(V + x * other, V_star) for x in h]),
+        "risk_quartic": ("h", flat_directions.quartic_growth(other) * h**4),
     }
-    scale = 1 + landscape.risk(0 * V, V_star)
+    scale = 1 + risk.risk(0 * V, V_star)
     return xr.Dataset(table, {"h": h}, {"rounding": 64 * EPS * scale, "along": str(size)})
 
 
@@ -173,8 +181,8 @@ def _draw_risk(axis: Axes, data: xr.Dataset) -> None:
 
 def check(data: xr.Dataset) -> list[Claim]:
     """Spectra to rounding, counts exactly."""
-    spectra = [_spectrum_claim(data.sel(kind=kind), NAMES[kind]) for kind in NAMES]
-    return [*spectra, *_ratio_claims(data), *_null_claims(data)]
+    claims = [_spectrum_claim(data.sel(kind=kind), NAMES[kind]) for kind in NAMES]
+    return [*claims, *_ratio_claims(data), *_null_claims(data)]
 
 
 def _spectrum_claim(data: xr.Dataset, name: str) -> Claim:

@@ -15,7 +15,7 @@ from learndyn.plotting import panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system, small_overlaps
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
-from learndyn.theory.committee import quadratic
+from learndyn.theory.committee.plateau import quadratic
 
 TITLE = "Norm learning and plateau: fixed point and rates (p = 6, p* = 3)"
 LEVEL = 0.01  # chance of a false alarm in each claim on runs

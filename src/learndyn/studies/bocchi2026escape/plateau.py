@@ -14,7 +14,7 @@ from learndyn.plotting import panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system, small_overlaps
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
-from learndyn.theory.committee import quadratic
+from learndyn.theory.committee.plateau import quadratic
 
 TITLE = "Norm and growth rate of the plateau at finite learning rates"
 

@@ -18,7 +18,8 @@ from learndyn.plotting import panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system, small_overlaps
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
-from learndyn.theory.committee import quadratic
+from learndyn.theory.committee.late_stage import quadratic as quadratic_late
+from learndyn.theory.committee.plateau import quadratic as quadratic_plateau
 
 TITLE = "Regimes of the learning rate: learning, stuck, trapped, divergent (p* = 3)"
 LEARNED = 0.01  # a run whose loss ends below this fraction of its start has learned
@@ -66,8 +67,8 @@ def compute(params: Params, report: Report) -> xr.Dataset:
 
 def _learning_rates(params: Params, p: int) -> list[tuple[int, float, str]]:
     """(p, η, regime) inside each regime of a width that is not empty."""
-    end = quadratic.plateau_end(p, params.p_star)
-    forms = (quadratic.critical_learning_rate, quadratic.trapping_learning_rate)
+    end = quadratic_plateau.plateau_end(p, params.p_star)
+    forms = (quadratic_late.critical_learning_rate, quadratic_plateau.trapping_learning_rate)
     bounds = [0.0, *(form(p, params.p_star) for form in forms), end, 1.5 * end]
     return [
         (p, low + x * (high - low), regime)
@@ -97,11 +98,11 @@ def draw(data: xr.Dataset) -> Figure:
     p_star, p = int(data.attrs["p_star"]), data["p"].values
     wide = range(p.min(), p.max() + 1)
     bounds = {
-        "last plateau": (quadratic.plateau_end, "-"),
-        "plateau stable, $\\eta_0$": (quadratic.trapping_learning_rate, "--"),
-        "solutions unstable, $\\eta_c$": (quadratic.critical_learning_rate, ":"),
+        "last plateau": (quadratic_plateau.plateau_end, "-"),
+        "plateau stable, $\\eta_0$": (quadratic_plateau.trapping_learning_rate, "--"),
+        "solutions unstable, $\\eta_c$": (quadratic_late.critical_learning_rate, ":"),
     }
-    eta_c = lambda w: quadratic.critical_learning_rate(int(w), p_star)
+    eta_c = lambda w: quadratic_late.critical_learning_rate(int(w), p_star)
     for label, (form, style) in bounds.items():
         curve = [form(w, p_star) / eta_c(w) for w in wide]
         axis.plot(wide, curve, style, color="0.4", lw=1.2, label=label)

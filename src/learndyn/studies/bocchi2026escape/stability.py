@@ -19,7 +19,8 @@ from learndyn.plotting import panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
-from learndyn.theory.committee import quadratic, solutions
+from learndyn.theory.committee.landscape import solutions
+from learndyn.theory.committee.late_stage import quadratic
 
 TITLE = "Stability of zero-error solutions against the learning rate"
 

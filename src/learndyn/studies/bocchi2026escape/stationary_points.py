@@ -18,7 +18,7 @@ from scipy.optimize import least_squares
 from learndyn.plotting import panels
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
-from learndyn.theory.committee import landscape, stationary
+from learndyn.theory.committee.landscape import risk, spectra, stationary
 
 TITLE = "The families of stationary points: the paper's classes and the mixed ones"
 EPS = float(np.finfo(float).eps)
@@ -64,8 +64,8 @@ def compute(params: Params, report: Report) -> xr.Dataset:
 
 def _family(point: stationary.StationaryPoint, N: int, rng: np.random.Generator) -> dict:
     V, V_star = stationary.realise(point, N, rng)
-    spectrum = np.linalg.eigvalsh(landscape.hessian(V, V_star))
-    values, counts = zip(*stationary.full_spectrum(point, N), strict=True)
+    spectrum = np.linalg.eigvalsh(risk.hessian(V, V_star))
+    values, counts = zip(*spectra.full_spectrum(point, N), strict=True)
     predicted = np.repeat(values, counts)
     scale = np.abs(predicted).max()
     return {
@@ -74,10 +74,10 @@ def _family(point: stationary.StationaryPoint, N: int, rng: np.random.Generator)
         "kind": point.kind,
         "inside": _ranks(V, V_star)[0],
         "outside": _ranks(V, V_star)[1],
-        "gradient": np.abs(landscape.gradient(V, V_star)).max(),
-        "risk_computed": landscape.risk(V, V_star),
-        "risk_zero": landscape.risk(0 * V, V_star),
-        "negative": stationary.negative_directions(point, N),
+        "gradient": np.abs(risk.gradient(V, V_star)).max(),
+        "risk_computed": risk.risk(V, V_star),
+        "risk_zero": risk.risk(0 * V, V_star),
+        "negative": spectra.negative_directions(point, N),
         "negative_counted": int(np.sum(spectrum < -1e-9 * scale)),
         "spectrum_gap": np.abs(spectrum - predicted).max() / (len(spectrum) * EPS * scale),
     }
@@ -87,15 +87,15 @@ def _search(N: int, p: int, p_star: int, rng: np.random.Generator) -> dict:
     """A zero of the gradient, by Levenberg-Marquardt from a random start."""
     V_star = np.eye(p_star, N)
     start = rng.uniform(0, 2) * rng.standard_normal(p * N) / np.sqrt(N)
-    gradient = lambda x: landscape.gradient(x.reshape(p, N), V_star).ravel()
-    hessian = lambda x: landscape.hessian(x.reshape(p, N), V_star)
+    gradient = lambda x: risk.gradient(x.reshape(p, N), V_star).ravel()
+    hessian = lambda x: risk.hessian(x.reshape(p, N), V_star)
     tight: dict[str, Any] = {"method": "lm", "xtol": EPS, "ftol": EPS, "gtol": EPS}
     zero = least_squares(gradient, start, jac=hessian, **tight)  # pyright: ignore[reportArgumentType]
     V = zero.x.reshape(p, N)
     s, r = _ranks(V, V_star)
     largest = float(np.linalg.norm(V, 2) ** 2)
     left = np.abs(zero.fun).max()
-    return {"s": s, "r": r, "risk": landscape.risk(V, V_star), "left": left, "largest": largest}
+    return {"s": s, "r": r, "risk": risk.risk(V, V_star), "left": left, "largest": largest}
 
 
 def _ranks(V: np.ndarray, V_star: np.ndarray) -> tuple[int, int]:
@@ -147,11 +147,11 @@ def _draw_finds(axis: Axes, data: xr.Dataset) -> None:
 def check(data: xr.Dataset) -> list[Claim]:
     """Stationarity, risk, spectrum; the mixed families; the blind search."""
     scale = 1 + float(data["risk_zero"].max())
-    risk = abs(data["risk_computed"] - data["risk"]).max()
+    gap = abs(data["risk_computed"] - data["risk"]).max()
     wrong = (data["negative_counted"] != data["negative"]).sum()
     return [
         _zero("every family (s, r): largest entry of the gradient", data["gradient"].max(), scale),
-        _zero("every family (s, r): risk as predicted, largest deviation", risk, scale),
+        _zero("every family (s, r): risk as predicted, largest deviation", gap, scale),
         *_class_errata(data, scale),
         Claim(
             "every family: all eigenvalues of the Hessian, largest deviation in units of p N ε |H|",

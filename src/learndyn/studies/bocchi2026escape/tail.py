@@ -14,7 +14,7 @@ from learndyn.plotting import panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system, small_overlaps
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
-from learndyn.theory.committee import quadratic
+from learndyn.theory.committee.late_stage import quadratic
 
 TITLE = "How the loss vanishes: t^-2 for p > p*, exponentially for p = p*"
 LEARNED = 0.01  # of the initial loss: less than one direction not yet learned would leave

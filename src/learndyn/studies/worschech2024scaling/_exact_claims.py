@@ -5,7 +5,8 @@ import xarray as xr
 
 import learndyn as ld
 from learndyn.studies.claims import Claim
-from learndyn.theory.committee import erf_plateau, errata
+from learndyn.theory.committee import errata
+from learndyn.theory.committee.plateau import erf_uniform
 
 ORDER = 2  # of the moments that Eq. 98 is shown for
 
@@ -83,7 +84,7 @@ def _escapes(data: xr.Dataset) -> list[Claim]:
     late = data.isel(alpha=slice(origin(data), None))
     window = float(late["alpha"][0]), float(late["alpha"][-1])
     fit = ld.analysis.fit_rate(data["alpha"].values, data["drop"].values, window=window)
-    depth, small = erf_plateau.escape_depth(T, D, M), float(late["r"][-1] / data["overlaps"][0])
+    depth, small = erf_uniform.escape_depth(T, D, M), float(late["r"][-1] / data["overlaps"][0])
     printed = float(errata.printed_eq115(0.0, 1.0, tau, T, D, M))
     return [
         Claim(

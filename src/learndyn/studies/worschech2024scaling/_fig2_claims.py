@@ -4,8 +4,9 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
+import learndyn as ld
 from learndyn.studies.claims import Claim
-from learndyn.theory.committee import power_law, power_law_orders
+from learndyn.theory.committee.power_law import corrections, learning_curve
 
 LEVEL = 0.01  # chance of a false alarm in each claim on random runs
 
@@ -70,7 +71,7 @@ def fitted(data: xr.Dataset, error: xr.DataArray, form: str) -> tuple[float, np.
     part = window_part(data)
     alpha_max = _window(data)[1] if form == "corrected" else np.inf
     alpha = part["right"].values
-    fit = power_law.fit_exponent(alpha, error.sel(right=alpha).values, alpha_max=alpha_max)
+    fit = ld.analysis.fit_cut_power_law(alpha, error.sel(right=alpha).values, end=alpha_max)
     line = fit.amplitude * (alpha**-fit.exponent - alpha_max**-fit.exponent)
     return fit.exponent, line
 
@@ -98,8 +99,8 @@ def _exact_mean(data: xr.Dataset) -> Claim:
 def _equation_9(data: xr.Dataset) -> Claim:
     middle, eta = _middle(data), data.attrs["eta"]
     ratio = middle["right_error"] / middle["right_eq9"]
-    gap = float((middle["right_ends"] + middle["right_bend"]) / middle["right_eq9"])
-    noise = power_law_orders.noise_factor(eta) * (1 + float(middle["right_noise"])) - 1
+    gap = float((middle["right_ends"] + middle["right_remainder"]) / middle["right_eq9"])
+    noise = corrections.noise_factor(eta) * (1 + float(middle["right_noise"])) - 1
     return Claim(
         statement=f"simulation over Eq. 9 in the window, α = {float(middle['right']):.2g}",
         source="Fig. 2, right",
@@ -114,10 +115,12 @@ def _equation_9(data: xr.Dataset) -> Claim:
 def _exponent(data: xr.Dataset) -> Claim:
     """With the finite-L term; a pure power law is the next claim."""
     beta, part = data.attrs["beta"], window_part(data)
-    alpha, s, last = part["right"].values, power_law.exponent(beta), _window(data)[1]
-    left_out = (part["right_ends"] + part["right_bend"]) / part["right_eq8"] + part["right_noise"]
-    left_out = left_out + power_law_orders.next_order(alpha, **_units(data))
-    order = power_law_orders.fit_tolerance(alpha, float(left_out.max()), s, alpha_max=last)
+    alpha, s, last = part["right"].values, learning_curve.exponent(beta), _window(data)[1]
+    left_out = (part["right_ends"] + part["right_remainder"]) / part["right_eq8"] + part[
+        "right_noise"
+    ]
+    left_out = left_out + corrections.gamma_remainder(alpha, **_units(data))
+    order = ld.analysis.cut_power_law_tolerance(alpha, float(left_out.max()), s, end=last)
     each = _each(data, "corrected")
     return Claim(
         statement=f"β = {beta:g}: exponent of the simulations in the window is β/(1+β)",
@@ -132,7 +135,7 @@ def _exponent(data: xr.Dataset) -> Claim:
 
 def _pure(data: xr.Dataset) -> Claim:
     alpha = window_part(data)["right"].values
-    first, last = power_law.local_exponent(alpha[[0, -1]], **_units(data))
+    first, last = learning_curve.local_exponent(alpha[[0, -1]], **_units(data))
     return Claim(
         statement=f"β = {data.attrs['beta']:g}: a pure power law finds s/(1 − (α/α_max)^s) there",
         source="Sec. 4.2: the second term of Γ(s, z) is not small",
@@ -169,12 +172,12 @@ def few(data: xr.Dataset) -> list[Claim]:
 
 
 def _window(data: xr.Dataset) -> tuple[float, float]:
-    return power_law.window(**_units(data))
+    return learning_curve.window(**_units(data))
 
 
 def _units(data: xr.Dataset) -> dict:
     N, beta = int(data.attrs["N_right"]), float(data.attrs["beta"])
-    lam_plus = power_law.lam_plus(N, beta)
+    lam_plus = learning_curve.lam_plus(N, beta)
     return {"lam_plus": lam_plus, "L": N, "beta": beta, "eta": float(data.attrs["eta"])}
 
 

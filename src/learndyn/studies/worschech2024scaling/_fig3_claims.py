@@ -13,7 +13,7 @@ from learndyn.studies.worschech2024scaling._starts import (
     follows_flow,
     ratio_to_flow,
 )
-from learndyn.theory.committee import features, power_law
+from learndyn.theory.committee.power_law import features, learning_curve
 
 CONVERGED = 0.01  # of the asymptote, what trained directions may still add where it is measured
 _LATE = f"what is left to learn, Student t at {LEVEL:.0%}"
@@ -99,7 +99,7 @@ def _exponent(left: xr.Dataset) -> Claim:
     """Between the two smallest N_l, which converge first."""
     n, lam, sigma_J = left["n"].values[:2], _eigenvalues(left), left.attrs["sigma_J"]
     beta, L = left.attrs["beta"], len(lam)
-    given = {"lam_plus": power_law.lam_plus(L, beta), "L": L, "beta": beta, "sigma_J": sigma_J}
+    given = {"lam_plus": learning_curve.lam_plus(L, beta), "L": L, "beta": beta, "sigma_J": sigma_J}
     slope = lambda values: float(np.diff(np.log(values))[0] / np.diff(np.log(n))[0])
     by_rule = lambda h: slope([features.asymptote_integral(int(m), shift=h, **given) for m in n])
     late = [_late(one) for one in _each(left)[:2]]

@@ -6,7 +6,7 @@ from scipy import stats
 
 import learndyn as ld
 from learndyn.studies.claims import Claim
-from learndyn.theory.committee import erf_plateau
+from learndyn.theory.committee.plateau import erf_uniform
 
 GROWING = (1e-4, 1e-2)  # spread of R over students between which its growth is fitted
 LARGE = 10**6  # eigenvalues, units: where the scaling for large L and M is read off
@@ -51,7 +51,7 @@ def _scaling(data: xr.Dataset) -> list[Claim]:
     beta, eta, L, M = data.attrs["beta"], data.attrs["eta"], LARGE, LARGE
     # T^(2) of a typical teacher.
     second = lambda levels: float(np.mean(ld.PowerLaw(levels, levels, beta).values ** 2))
-    tau = lambda m, levels: erf_plateau.escape_time(1.0, 0.0, second(levels), 0.0, m, eta)
+    tau = lambda m, levels: erf_uniform.escape_time(1.0, 0.0, second(levels), 0.0, m, eta)
     far = tau(M, L)
     rows = [
         ("M", 2.0, np.log2(tau(2 * M, L) / far), 1 / M, "next order 1/M"),

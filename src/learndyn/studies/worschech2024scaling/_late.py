@@ -6,7 +6,8 @@ import xarray as xr
 import learndyn as ld
 from learndyn.studies.worschech2024scaling._model import committee_system
 from learndyn.studies.worschech2024scaling._plateau import eigenvalues
-from learndyn.theory.committee import erf_asymptotics, erf_hessian
+from learndyn.theory.committee.late_stage import deviations, erf_hessian, erf_symmetric
+from learndyn.theory.committee.late_stage import erf as erf_late
 
 M, ETA, SIGMA_J, BETA = 2, 0.25, 0.01, 1.0
 
@@ -39,7 +40,7 @@ def late_stage(L: int, N: int, times: np.ndarray, alpha_0: float, key: int) -> x
     for name, curve in laws.items():
         rows[name] = ("time", np.concatenate([np.full(first, np.nan), curve]))
     T = np.einsum("k,kij->ij", lam, states[0].T)
-    return rows.assign(slow_rate=ETA * erf_asymptotics.late_modes(states[0].T, T, lam)[0].min())
+    return rows.assign(slow_rate=ETA * erf_late.late_modes(states[0].T, T, lam)[0].min())
 
 
 def level_states(system: ld.System, times: np.ndarray, key: int) -> list[ld.Overlaps]:
@@ -50,7 +51,7 @@ def level_states(system: ld.System, times: np.ndarray, key: int) -> list[ld.Over
         raise RuntimeError("the flow was not integrated to the tolerance asked for")
     arrays = zip(*(found[f"state_{name}"].values for name in "QRT"), strict=True)
     lam = eigenvalues(system)
-    return [erf_asymptotics.in_teachers_order(ld.Overlaps(*each), lam) for each in arrays]
+    return [deviations.in_teachers_order(ld.Overlaps(*each), lam) for each in arrays]
 
 
 def _along(system: ld.System, states: list[ld.Overlaps], lam: np.ndarray) -> dict[str, np.ndarray]:
@@ -58,24 +59,24 @@ def _along(system: ld.System, states: list[ld.Overlaps], lam: np.ndarray) -> dic
     observe = ld.theory_of(system).observe
     zero, first_order = np.zeros(1), []
     for state in states:
-        r, s, q, c = erf_asymptotics.mean_deviations(state)
+        r, s, q, c = deviations.mean_deviations(state)
         sums = lam @ r, lam @ s, lam @ q, lam @ c
-        first_order.append(float(erf_asymptotics.linear_error(*sums, M)))
+        first_order.append(float(erf_symmetric.linear_error(*sums, M)))
     return {
         "error": np.array([float(observe(state)["error"]) for state in states]),
         "eq121": np.array(first_order),
         "leading": np.array([erf_hessian.end_curve(zero, s, lam, ETA)[0] for s in states]),
-        "distance": np.array([erf_asymptotics.distance(s, lam) for s in states]),
+        "distance": np.array([deviations.distance(s, lam) for s in states]),
     }
 
 
 def _laws(state: ld.Overlaps, lam: np.ndarray, alphas: np.ndarray) -> dict[str, np.ndarray]:
     """The laws of the late stage from one state."""
-    T, e = np.einsum("k,kij->ij", lam, state.T), erf_asymptotics.deviation(state)
-    parts = erf_asymptotics.mean_deviations(state)
-    groups = erf_asymptotics.late_groups(alphas, *parts, lam, M, ETA)
+    T, e = np.einsum("k,kij->ij", lam, state.T), deviations.deviation(state)
+    parts = deviations.mean_deviations(state)
+    groups = erf_symmetric.late_groups(alphas, *parts, lam, M, ETA)
     return {
         "eq122": groups.slow + groups.fast,
-        "linear": erf_asymptotics.late_curve(alphas, e, T, lam, ETA),
+        "linear": erf_late.late_curve(alphas, e, T, lam, ETA),
         "hessian": erf_hessian.end_curve(alphas, state, lam, ETA),
     }

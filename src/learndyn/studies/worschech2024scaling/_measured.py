@@ -16,14 +16,13 @@ from learndyn.numerics.precision import in_float64
 from learndyn.simulation import measure_drift
 from learndyn.solving.fixed_points import find_fixed_point, jacobian_spectrum
 from learndyn.studies.worschech2024scaling._model import committee_system
-from learndyn.theory.committee import (
-    erf_asymptotics,
-    erf_plateau,
-    errata,
-    features,
-    moments,
-    power_law,
-)
+from learndyn.theory.committee import errata
+from learndyn.theory.committee.dynamics import moments
+from learndyn.theory.committee.late_stage import erf as erf_late
+from learndyn.theory.committee.late_stage import erf_symmetric
+from learndyn.theory.committee.plateau import erf as erf_plateau
+from learndyn.theory.committee.plateau import erf_uniform
+from learndyn.theory.committee.power_law import features, learning_curve
 
 Z = 3.3  # standard errors that an average may be off: one in a thousand
 ROUNDING = 1e-9  # relative, of dense algebra and Newton
@@ -78,14 +77,14 @@ def linear_error(runs: int, key: int) -> list[Row]:
 def feature_error() -> list[Row]:
     """Eq. 11 against the sum of Eq. 10."""
     L, n, alpha, beta = 1000, 50, 100.0, 1.0
-    size = {"lam_plus": power_law.lam_plus(L, beta), "L": L, "beta": beta}
+    size = {"lam_plus": learning_curve.lam_plus(L, beta), "L": L, "beta": beta}
     rest = {**size, "eta": 0.01, "sigma_J": 0.01}
     lam = ld.PowerLaw(L, L, beta).values
     measured = float(features.error(alpha, lam, n, eta=0.01, sigma_J=0.01))
     right = float(features.error_integral(alpha, n, **rest))
-    printed = float(features.printed_error_integral(alpha, n, **rest))
+    printed = float(errata.printed_eq79(alpha, n, **rest))
     # Euler-Maclaurin: half of the summand at each end of both integrals.
-    ends = float(power_law.end_correction(alpha, **{**rest, "L": n})) * n / L
+    ends = float(learning_curve.end_correction(alpha, **{**rest, "L": n})) * n / L
     what = f"ε_g with N_l = {n} of L = {L} directions trained, α = {alpha:g}"
     return [Row("11", what, "the sum of Eq. 10", measured, 2 * abs(ends), right, printed)]
 
@@ -213,16 +212,16 @@ def plateau() -> list[Row]:
     T, D = (np.array(x)[:, None, None] for x in UNIFORM)
     t = T * np.eye(M) + D / (M - 1) * (1 - np.eye(M))
     (T1, D1), (T2, D2) = (
-        erf_plateau.uniform_part(np.einsum("k,kij->ij", LAM**l, t)) for l in (1, 2)
+        erf_uniform.uniform_part(np.einsum("k,kij->ij", LAM**l, t)) for l in (1, 2)
     )
     # From students that are the mean of the teachers.
     mean = np.full((M, M), 1 / M)
     begin = ld.Overlaps(mean @ t @ mean, mean @ t, t)
     found = find_fixed_point(theory, begin, symmetry=erf_plateau.equal_students).state
     R2 = float(np.einsum("k,k->", LAM**2, found.R[:, 0, 0]))
-    forms = erf_plateau.plateau_moments(T2, D2, T1, D1, M), errata.printed_eq98(T2, T1, D1, M)
+    forms = erf_uniform.plateau_moments(T2, D2, T1, D1, M), errata.printed_eq98(T2, T1, D1, M)
     height = float(theory.observe(found)["error"])
-    errors = erf_plateau.plateau_error(T1, D1, M), errata.printed_eq99(T1, D1, M)
+    errors = erf_uniform.plateau_error(T1, D1, M), errata.printed_eq99(T1, D1, M)
     small, how = ROUNDING, f"Newton, uniform T, M = {M}"
     rows = [
         Row("98", "R*^(2) on the plateau", how, R2, small * R2, *(float(f[0]) for f in forms)),
@@ -237,7 +236,7 @@ def _depth(theory, t: np.ndarray, height: float, uniform: tuple[float, float]) -
     found = theory.observe(state)
     R, measured = np.asarray(found["R"])[0], height - float(found["error"])
     r0 = float(R[0] - R.mean())
-    both = erf_plateau.error_escape, errata.printed_eq115
+    both = erf_uniform.error_escape, errata.printed_eq115
     forms = (float(form(0.0, r0, 1.0, *uniform, M)) for form in both)
     what = f"ε* − ε_g where R_ii = R* + r₀, r₀ = {r0:.2g}"
     # The next order is r₀/R*.
@@ -253,16 +252,16 @@ def late() -> list[Row]:
     rates = lambda eta, order: np.real(
         jacobian_spectrum(ld.theory_of(system(eta)), teacher, order).rates
     )
-    fastest = -float(rates(1.0, "flow").min() / erf_asymptotics.rate_unit(M, 1.0) / LAM[0])
-    forms = erf_asymptotics.late_exponents(M)[1], errata.printed_late_exponents()[1]
+    fastest = -float(rates(1.0, "flow").min() / erf_symmetric.rate_unit(M, 1.0) / LAM[0])
+    forms = erf_symmetric.late_exponents(M)[1], errata.printed_late_exponents()[1]
     how = "autodiff Jacobian at the teacher"
     what = f"largest decay rate over a λ₁, M = {M}"
     first = Row("17, 122", what, how, fastest, ROUNDING * fastest, *forms)
-    eta = M / erf_asymptotics.critical_gain(M)
+    eta = M / erf_late.critical_gain(M)
     growth = [rates(2 * eta, "full").max()]
-    for form in (erf_asymptotics.late_matrix, errata.printed_late_matrix):
+    for form in (erf_symmetric.late_matrix, errata.printed_late_matrix):
         top = np.real(np.linalg.eigvals(form(LAM, PHI, M, 2 * eta))).max()
-        growth.append(erf_asymptotics.rate_unit(M, 2 * eta) * top)
+        growth.append(erf_symmetric.rate_unit(M, 2 * eta) * top)
     growth = [float(value) for value in growth]
     what = f"growth rate beyond η_c, M = {M}"
     return [first, Row("120", what, how, growth[0], ROUNDING * abs(growth[0]), *growth[1:])]

@@ -6,7 +6,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.theory.committee import linear
+from learndyn.theory.committee.dynamics import linear
 
 
 def modes(L: int, beta: float, eta: float, length: int) -> xr.Dataset:

@@ -6,7 +6,8 @@ import numpy as np
 import xarray as xr
 
 import learndyn as ld
-from learndyn.theory.committee import erf_plateau
+from learndyn.theory.committee.plateau import erf as erf_plateau
+from learndyn.theory.committee.plateau import erf_uniform
 
 
 class Plateau(NamedTuple):
@@ -56,8 +57,8 @@ def escape_of(system: ld.System, state: ld.Overlaps) -> Escape:
     lam, eta = eigenvalues(system), float(cast(ld.SGD, system.rule).learning_rate)
     T1, T2 = (np.einsum("k,kij->ij", lam**l, state.T) for l in (1, 2))
     first, second = 1 / (eta * erf_plateau.escape_rates(T1, T2)[:2])
-    (T, D), (S, E) = erf_plateau.uniform_part(T1), erf_plateau.uniform_part(T2)
-    uniform = erf_plateau.escape_time(T, D, S, E, len(T1), eta)
+    (T, D), (S, E) = erf_uniform.uniform_part(T1), erf_uniform.uniform_part(T2)
+    uniform = erf_uniform.escape_time(T, D, S, E, len(T1), eta)
     return Escape(float(first), float(second), uniform)
 
 

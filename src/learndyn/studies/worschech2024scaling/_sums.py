@@ -7,14 +7,15 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from learndyn.studies.claims import Claim
-from learndyn.theory.committee import power_law, power_law_orders
+from learndyn.theory.committee import errata
+from learndyn.theory.committee.power_law import corrections, learning_curve
 
 CURVES = {
-    "sum": power_law.error_sum,
-    "integral": power_law.error_integral,
-    "first_gamma": power_law.error_first_gamma,
-    "ends": power_law.end_correction,
-    "bend": power_law_orders.bend,
+    "sum": learning_curve.error_sum,
+    "integral": learning_curve.error_integral,
+    "first_gamma": learning_curve.error_first_gamma,
+    "ends": learning_curve.end_correction,
+    "remainder": corrections.sum_remainder,
 }
 
 
@@ -31,19 +32,19 @@ def panel(L: int, beta: float, eta: float, sigma_J: float, alpha: np.ndarray) ->
     Returns:
         A dataset over `point`.
     """
-    lam_plus = power_law.lam_plus(L, beta)
+    lam_plus = learning_curve.lam_plus(L, beta)
     units = {"lam_plus": lam_plus, "L": L, "beta": beta, "eta": eta, "sigma_J": sigma_J}
     found = {name: ("point", form(alpha, **units)) for name, form in CURVES.items()}
     no_beta, no_eta = ({k: v for k, v in units.items() if k != name} for name in ("beta", "eta"))
-    window = power_law.window(**{k: v for k, v in units.items() if k != "sigma_J"})
-    printed = ("point", power_law.printed_gap_bound(alpha, **no_beta))
+    window = learning_curve.window(**{k: v for k, v in units.items() if k != "sigma_J"})
+    printed = ("point", errata.printed_eq49(alpha, **no_beta))
     return xr.Dataset(
         {
             **found,
             "alpha": ("point", alpha, {"long_name": "α", "units": "steps / N"}),
             "printed_bound": printed,
-            "worst_bound": power_law.printed_worst_case_bound(**no_eta),
-            "initial_gap": power_law.initial_gap(**no_eta),
+            "worst_bound": errata.printed_worst_case_bound(**no_eta),
+            "initial_gap": learning_curve.initial_gap(**no_eta),
             "gap_at_zero": float(CURVES["sum"](0.0, **units) - CURVES["integral"](0.0, **units)),
             "lam_plus": lam_plus,
             "L": L,
@@ -89,7 +90,7 @@ def order_zero(one: xr.Dataset) -> Claim:
         relation="=",
         expected=0.0,
         measured=float((np.abs(gap(part) - part["ends"]) / part["sum"]).max()),
-        tolerance=float((part["bend"] / part["sum"]).max()),
+        tolerance=float((part["remainder"] / part["sum"]).max()),
         tolerance_from="next order of Euler-Maclaurin: ∫|f''|/8 ≥ what order 0 leaves out",
     )
 

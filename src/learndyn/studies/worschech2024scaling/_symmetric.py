@@ -11,9 +11,11 @@ import learndyn as ld
 from learndyn.numerics.types import Int
 from learndyn.problems import Spectrum
 from learndyn.studies.worschech2024scaling._model import committee_system
-from learndyn.theory.committee import erf_plateau, errata
-from learndyn.theory.committee.moments import moment
-from learndyn.theory.committee.parts import Parts
+from learndyn.theory.committee import errata
+from learndyn.theory.committee.dynamics.moments import moment
+from learndyn.theory.committee.plateau import erf as erf_plateau
+from learndyn.theory.committee.plateau import erf_uniform
+from learndyn.theory.committee.setting import Setting
 from learndyn.theory.committee.state import Overlaps
 
 BETA, ETA, SIGMA_J = 0.25, 0.1, 0.01
@@ -30,7 +32,7 @@ def plateau_system(L: int, M: int, N: int, sigma_J: float = SIGMA_J) -> ld.Syste
 
 def spectrum_of(system: ld.System) -> Spectrum:
     """The levels of a system's inputs."""
-    return Parts.of(system).spectrum
+    return Setting.of(system).spectrum
 
 
 def predictions(system: ld.System, state: Overlaps) -> xr.Dataset:
@@ -46,11 +48,11 @@ def predictions(system: ld.System, state: Overlaps) -> xr.Dataset:
     """
     lam = spectrum_of(system).values
     T1, T2 = (moment(state.T, lam, l) for l in (1, 2))
-    M, (T, D), (T_2, D_2) = len(T1), erf_plateau.uniform_part(T1), erf_plateau.uniform_part(T2)
+    M, (T, D), (T_2, D_2) = len(T1), erf_uniform.uniform_part(T1), erf_uniform.uniform_part(T2)
     exact = erf_plateau.plateau_state(state.T, lam)
     R, Q = moment(exact.R, lam, 1)[0], float(moment(exact.Q, lam, 1)[0, 0])
-    R_13, Q_13 = erf_plateau.plateau_overlaps(T, D, M)
-    R_95, Q_95 = erf_plateau.approximate_overlaps(T1)
+    R_13, Q_13 = erf_uniform.plateau_overlaps(T, D, M)
+    R_95, Q_95 = erf_uniform.approximate_overlaps(T1)
     rates = ETA * erf_plateau.escape_rates(T1, T2)[: M - 1]
     found = {
         "R_exact": ("teacher", R),
@@ -61,12 +63,12 @@ def predictions(system: ld.System, state: Overlaps) -> xr.Dataset:
         "Q_13": Q_13,
         "error_exact": error_of(Q, R, T1),
         "error_95": error_of(Q_95, R_95, T1),
-        "error_99": erf_plateau.plateau_error(T, D, M),
+        "error_99": erf_uniform.plateau_error(T, D, M),
         "error_99_printed": errata.printed_eq99(T, D, M),
         "times_exact": ("mode", 1 / rates),
-        "time_116": erf_plateau.escape_time(T, D, T_2, D_2, M, ETA),
-        "uneven_1": erf_plateau.unevenness(T1),
-        "uneven_2": erf_plateau.unevenness(T2),
+        "time_116": erf_uniform.escape_time(T, D, T_2, D_2, M, ETA),
+        "uneven_1": erf_uniform.unevenness(T1),
+        "uneven_2": erf_uniform.unevenness(T2),
     }
     return xr.Dataset(found)
 
@@ -152,13 +154,13 @@ def departure_size(R_star: float) -> float:
 
 def length_prediction(tau: float, R_star: float, sigma_P: float) -> float:
     """α_P − α_0 by τ ln(B/σ_P)."""
-    return erf_plateau.escape_length(tau, departure_size(R_star), sigma_P)
+    return erf_uniform.escape_length(tau, departure_size(R_star), sigma_P)
 
 
 def printed_length(tau: float, R_star: float, sigma_P: float, N: Int) -> float:
     """α_P − α_0 as App. C.4 computes it: half of τ_esc, and ½ ln N besides a σ_P ∝ 1/√N."""
     constant = np.log(departure_size(R_star) * SIGMA_J / sigma_P)
-    return erf_plateau.plateau_length(tau / 2, constant, SIGMA_J, N)
+    return erf_uniform.plateau_length(tau / 2, constant, SIGMA_J, N)
 
 
 def folds_tolerance(M: int) -> float:

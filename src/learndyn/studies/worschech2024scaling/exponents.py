@@ -10,10 +10,11 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
+import learndyn as ld
 from learndyn.plotting import panels
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
-from learndyn.theory.committee import power_law, power_law_orders
+from learndyn.theory.committee.power_law import corrections, learning_curve
 
 TITLE = "Fitted exponents of Eq. 8 against β, with and without the finite-L term"
 
@@ -42,23 +43,23 @@ def compute(params: Params, report: Report) -> xr.Dataset:
 
 
 def _fits(params: Params, L: int, beta: float) -> xr.Dataset:
-    units = {"lam_plus": power_law.lam_plus(L, beta), "L": L, "beta": beta, "eta": params.eta}
-    first, last = power_law.window(**units)
+    units = {"lam_plus": learning_curve.lam_plus(L, beta), "L": L, "beta": beta, "eta": params.eta}
+    first, last = learning_curve.window(**units)
     quarter, half = np.exp(np.log(first) + np.log(last / first) * np.array([0.25, 0.5]))
-    alpha, s = np.geomspace(quarter, half, params.points), power_law.exponent(beta)
-    error = power_law.error_sum(alpha, sigma_J=1.0, **units)
-    ends = power_law.end_correction(alpha, sigma_J=1.0, **units)
-    left = (ends + power_law_orders.bend(alpha, sigma_J=1.0, **units)) / error
-    left = float(np.max(left + power_law_orders.next_order(alpha, **units)))
-    local = power_law.local_exponent(alpha, **units)
+    alpha, s = np.geomspace(quarter, half, params.points), learning_curve.exponent(beta)
+    error = learning_curve.error_sum(alpha, sigma_J=1.0, **units)
+    ends = learning_curve.end_correction(alpha, sigma_J=1.0, **units)
+    left = (ends + corrections.sum_remainder(alpha, sigma_J=1.0, **units)) / error
+    left = float(np.max(left + corrections.gamma_remainder(alpha, **units)))
+    local = learning_curve.local_exponent(alpha, **units)
     fits = {
-        "pure": power_law.fit_exponent(alpha, error).exponent,
-        "corrected": power_law.fit_exponent(alpha, error, alpha_max=last).exponent,
+        "pure": ld.analysis.fit_cut_power_law(alpha, error).exponent,
+        "corrected": ld.analysis.fit_cut_power_law(alpha, error, end=last).exponent,
         "expected": s,
         "local_first": local[0],
         "local_last": local[-1],
-        "pure_tolerance": power_law_orders.fit_tolerance(alpha, left, s),
-        "corrected_tolerance": power_law_orders.fit_tolerance(alpha, left, s, alpha_max=last),
+        "pure_tolerance": ld.analysis.cut_power_law_tolerance(alpha, left, s),
+        "corrected_tolerance": ld.analysis.cut_power_law_tolerance(alpha, left, s, end=last),
     }
     return xr.Dataset({name: float(value) for name, value in fits.items()})
 
@@ -69,7 +70,7 @@ def draw(data: xr.Dataset) -> Figure:
     titles = {"pure": r"$\alpha^{-s}$", "corrected": r"$\alpha^{-s} - \alpha_{max}^{-s}$"}
     for axis, (name, form) in zip(axes, titles.items(), strict=True):
         line = np.linspace(0, float(data["beta"].max()) * 1.05, 200)
-        exact = [power_law.exponent(b) for b in line]
+        exact = [learning_curve.exponent(b) for b in line]
         axis.plot(line, exact, color="0.3", lw=1.2, label="β/(1+β)")
         for number, L in enumerate(data["L"].values):
             style = {"color": f"C{number}", "ms": 4, "label": f"L = {L}"}

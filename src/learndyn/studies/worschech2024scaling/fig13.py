@@ -14,8 +14,9 @@ from learndyn.plotting import panels
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
 from learndyn.studies.worschech2024scaling._model import committee_system
-from learndyn.theory.committee import linear, power_law, power_law_orders
-from learndyn.theory.committee.parts import Parts
+from learndyn.theory.committee.dynamics import linear
+from learndyn.theory.committee.power_law import corrections, learning_curve
+from learndyn.theory.committee.setting import Setting
 
 TITLE = "Eq. 6 against Eq. 8 for three learning rates"
 
@@ -50,11 +51,11 @@ def compute(params: Params, report: Report) -> xr.Dataset:
 def _curves(params: Params, eta: float) -> xr.Dataset:
     spectrum = ld.PowerLaw(params.L, params.L, params.beta)
     system = committee_system("linear", spectrum, eta=eta, sigma_J=params.sigma_J)
-    units = {"lam_plus": power_law.lam_plus(params.L, params.beta), "L": params.L}
+    units = {"lam_plus": learning_curve.lam_plus(params.L, params.beta), "L": params.L}
     units |= {"beta": params.beta, "eta": eta}
-    alpha = np.geomspace(*power_law.window(**units), params.points)
-    curve = lambda order: linear.mean_curve(Parts.of(system), alpha, order)["error"]
-    order = power_law_orders.noise_order(alpha, sigma_J=params.sigma_J, **units)
+    alpha = np.geomspace(*learning_curve.window(**units), params.points)
+    curve = lambda order: linear.mean_curve(Setting.of(system), alpha, order)["error"]
+    order = corrections.noise_remainder(alpha, sigma_J=params.sigma_J, **units)
     rows = {"alpha": alpha, "full": curve("full"), "flow": curve("flow"), "order": order}
     return xr.Dataset({name: ("point", values) for name, values in rows.items()})
 
@@ -70,7 +71,7 @@ def draw(data: xr.Dataset) -> Figure:
         axes[number].set_title(f"η = {eta:g}", fontsize=9)
         ratio, color = one["full"] / one["flow"], f"C{number + 2}"
         axes[-1].plot(one["alpha"], ratio, color=color, label=f"η = {eta:g}")
-        axes[-1].axhline(power_law_orders.noise_factor(eta), color=color, lw=0.8, ls=":")
+        axes[-1].axhline(corrections.noise_factor(eta), color=color, lw=0.8, ls=":")
     axes[-1].plot([], [], "k:", lw=0.8, label="2/(2 − η)")
     axes[-1].set(xscale="log", ylabel="Eq. 6 over Eq. 8")
     title = rf"N = L = {data.attrs['L']}, β = {data.attrs['beta']:g}, $\sigma_J = 0$"
@@ -103,7 +104,7 @@ def _above(data: xr.Dataset) -> Claim:
 
 def _factor(one: xr.Dataset) -> Claim:
     eta, middle = float(one["eta"]), one.isel(point=one.sizes["point"] // 2)
-    expected = power_law_orders.noise_factor(eta)
+    expected = corrections.noise_factor(eta)
     return Claim(
         statement=f"η = {eta:g}: Eq. 6 over Eq. 8 in the middle of the window is 2/(2 − η)",
         source="Fig. 13",
@@ -119,14 +120,15 @@ def _factor(one: xr.Dataset) -> Claim:
 def _exponent(one: xr.Dataset) -> Claim:
     quarter = one.sizes["point"] // 4
     part = one.isel(point=slice(quarter, 3 * quarter + 1))
-    fit = lambda name: power_law.fit_exponent(part["alpha"].values, part[name].values).exponent
-    flow, alpha = fit("flow"), part["alpha"].values
+    alpha = part["alpha"].values
+    fit = lambda name: ld.analysis.fit_cut_power_law(alpha, part[name].values).exponent
+    flow = fit("flow")
     return Claim(
         statement=f"η = {float(one['eta']):g}: exponent of Eq. 6 in the window is that of Eq. 8",
         source="App. B.2.1: increases the error without changing its scaling",
         relation="=",
         expected=flow,
         measured=fit("full"),
-        tolerance=power_law_orders.fit_tolerance(alpha, float(part["order"].max()), flow),
+        tolerance=ld.analysis.cut_power_law_tolerance(alpha, float(part["order"].max()), flow),
         tolerance_from="a factor that varies by η/(2 − η) · ε(α)/ε(0) over the fit",
     )

@@ -26,8 +26,9 @@ from learndyn.studies.worschech2024scaling._starts import (
     ratio_to_flow,
     step_times,
 )
-from learndyn.theory.committee import features, linear
-from learndyn.theory.committee.parts import Parts
+from learndyn.theory.committee.dynamics import linear
+from learndyn.theory.committee.power_law import features, given_frame
+from learndyn.theory.committee.setting import Setting
 
 TITLE = "Generalisation error with N_l trained coordinates, outside the eigenbasis"
 
@@ -74,14 +75,14 @@ def _curves(params: Params, inputs: ld.Gaussian, n: int, done: Counter) -> xr.Da
     )
     lam, times = inputs.spectrum.values, step_times(params.horizon, params.points, system)
     Sigma = inputs.from_eigenbasis(inputs.from_eigenbasis(np.diag(lam)).T)
-    flow = lambda J0, B: features.trajectory(times, Sigma, n, J0, B, eta)
+    flow = lambda J0, B: given_frame.trajectory(times, Sigma, n, J0, B, eta)
     first = params.key * params.starts
     one = lambda start: _one(system, times, Sigma, flow, first + start)
     found = over_starts(one, params.starts, done)
-    found["theory"] = "time", features.mean_error(times, Sigma, n, eta=eta, sigma_J=sigma_J)
-    found["asymptote"] = features.mean_asymptote(Sigma, n, sigma_J=sigma_J)
+    found["theory"] = "time", given_frame.mean_error(times, Sigma, n, eta=eta, sigma_J=sigma_J)
+    found["asymptote"] = given_frame.mean_asymptote(Sigma, n, sigma_J=sigma_J)
     found["eigenbasis"] = features.asymptote(lam, n, sigma_J=sigma_J)
-    orders = [linear.mean_curve(Parts.of(inside), times, o)["error"] for o in ("full", "flow")]
+    orders = [linear.mean_curve(Setting.of(inside), times, o)["error"] for o in ("full", "flow")]
     # An upper bound here: trained coordinates of the eigenbasis have the largest variance.
     found["next_order"] = "time", orders[0] / orders[1] - 1
     return found.assign_coords(time=("time", times, {"long_name": "α = steps / N"}))
@@ -90,11 +91,11 @@ def _curves(params: Params, inputs: ld.Gaussian, n: int, done: Counter) -> xr.Da
 def _one(system: ld.System, times, Sigma: np.ndarray, flow: Callable, key: int) -> xr.Dataset:
     """A network, and the flow from its start."""
     start = ld.start(system, key=key)
-    exact = lambda model: features.weights_error(Sigma, model.weights, start.teacher[0])[0]
+    exact = lambda model: given_frame.weights_error(Sigma, model.weights, start.teacher[0])[0]
     probes = {"exact": exact}
     run = ld.simulate(system, times, start=start, key=key, method="direct", probes=probes)
     J0, B = start.weights[0], start.teacher[0]
-    expected = features.weights_error(Sigma, flow(J0, B), B)
+    expected = given_frame.weights_error(Sigma, flow(J0, B), B)
     return xr.Dataset({"networks": ("time", run["exact"].values[0]), "flow": ("time", expected)})
 
 

@@ -15,7 +15,7 @@ from learndyn.numerics.linalg import orthonormal_rows
 from learndyn.plotting import panels
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
-from learndyn.theory.committee import features, power_law, random_frame
+from learndyn.theory.committee.power_law import features, given_frame, learning_curve, random_frame
 
 TITLE = "Asymptotic error against the trainable directions N_l, in and outside the eigenbasis"
 LEVEL = 0.001  # chance of a false alarm in each claim on random frames
@@ -47,7 +47,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
         W = orthonormal_rows(rng.standard_normal((N, N)))
         for row, values in zip(outside, lam, strict=True):
             covariance = W * values @ W.T
-            row[frame] = features.mean_asymptote(covariance, sizes, sigma_J=params.sigma_J)
+            row[frame] = given_frame.mean_asymptote(covariance, sizes, sigma_J=params.sigma_J)
         report((frame + 1) / params.frames)
     data = {"outside": (("beta", "frame", "n"), outside), **_inside(params, lam, sizes)}
     coords = {"beta": list(params.betas), "n": ("n", sizes, {"long_name": "N_l"})}
@@ -62,7 +62,7 @@ def _inside(params: Params, lam: list[np.ndarray], sizes: np.ndarray) -> dict:
         ),
         "integral": lambda beta, values, n: features.asymptote_integral(
             n,
-            lam_plus=power_law.lam_plus(params.N, beta),
+            lam_plus=learning_curve.lam_plus(params.N, beta),
             L=params.N,
             beta=beta,
             sigma_J=params.sigma_J,

@@ -24,8 +24,10 @@ from learndyn.studies.worschech2024scaling._symmetric import (
     spectrum_of,
     spread,
 )
-from learndyn.theory.committee import erf_plateau, errata
-from learndyn.theory.committee.moments import moment, traces
+from learndyn.theory.committee import errata
+from learndyn.theory.committee.dynamics.moments import moment, traces
+from learndyn.theory.committee.plateau import erf as erf_plateau
+from learndyn.theory.committee.plateau import erf_uniform
 from learndyn.theory.committee.state import Overlaps
 
 TITLE = "Order parameters of orders 4 and 6 on the plateau, L = 10, K = M = 4 (Fig. 18)"
@@ -78,9 +80,9 @@ def _moments(system: ld.System, levels: Overlaps, times: np.ndarray, l: int) -> 
     spectrum, t = spectrum_of(system), levels.T[0]
     lam, M = spectrum.values, t.shape[1]
     T1, Tl = moment(t, lam, 1), moment(t, lam, l)
-    (T, D), (T_l, D_l) = erf_plateau.uniform_part(T1), erf_plateau.uniform_part(Tl)
+    (T, D), (T_l, D_l) = erf_uniform.uniform_part(T1), erf_uniform.uniform_part(Tl)
     exact = erf_plateau.plateau_state(t, lam)
-    R_98, Q_98 = erf_plateau.plateau_moments(T_l, D_l, T, D, M)
+    R_98, Q_98 = erf_uniform.plateau_moments(T_l, D_l, T, D, M)
     R_printed, Q_printed = errata.printed_eq98(T_l, T, D, M)
     return xr.Dataset(
         {
@@ -93,7 +95,7 @@ def _moments(system: ld.System, levels: Overlaps, times: np.ndarray, l: int) -> 
             "R_printed": R_printed,
             "Q_printed": Q_printed,
             "trace": traces(lam, spectrum.counts / spectrum.dim)[l - 1],
-            "uneven": erf_plateau.unevenness(T1) * erf_plateau.unevenness(Tl),
+            "uneven": erf_uniform.unevenness(T1) * erf_uniform.unevenness(Tl),
         },
         {"time": ("time", times, {"long_name": "time", "unit": "steps / N"})},
     )

@@ -22,8 +22,10 @@ from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
 from learndyn.studies.worschech2024scaling import _fig2_claims as claims
 from learndyn.studies.worschech2024scaling._model import committee_system
-from learndyn.theory.committee import errata, linear, power_law, power_law_orders
-from learndyn.theory.committee.parts import Parts
+from learndyn.theory.committee import errata
+from learndyn.theory.committee.dynamics import linear
+from learndyn.theory.committee.power_law import corrections, learning_curve
+from learndyn.theory.committee.setting import Setting
 
 TITLE = "Linear student: Eqs. 6 and 8 at η = 1, Eq. 9 against simulations, Eq. 6 as printed"
 LEFT = {"beta": 1.0, "eta": 1.0, "sigma_J": 1.0}
@@ -99,7 +101,7 @@ def _left(params: Params) -> xr.Dataset:
 
 def _even_start(N: int, given: dict[str, float]) -> tuple[ld.System, ld.Start]:
     system = _system(N, given)
-    mean = linear.mean_state(Parts.of(system))
+    mean = linear.mean_state(Setting.of(system))
     nothing = np.zeros_like(mean.R)
     return system, ld.start(system, state=ld.Overlaps(nothing, nothing, mean.T + mean.Q))
 
@@ -130,13 +132,13 @@ def _right(params: Params, report: Report) -> xr.Dataset:
     runs = ld.simulate(
         system, times, start=even, runs=params.even_runs, key=params.key, method="direct"
     )
-    units = {**RIGHT, "lam_plus": power_law.lam_plus(N, RIGHT["beta"]), "L": N}
+    units = {**RIGHT, "lam_plus": learning_curve.lam_plus(N, RIGHT["beta"]), "L": N}
     forms = {
-        "right_eq8": power_law.error_sum,
-        "right_eq9": power_law.error_integral,
-        "right_ends": power_law.end_correction,
-        "right_bend": power_law_orders.bend,
-        "right_noise": power_law_orders.noise_order,
+        "right_eq8": learning_curve.error_sum,
+        "right_eq9": learning_curve.error_integral,
+        "right_ends": learning_curve.end_correction,
+        "right_remainder": corrections.sum_remainder,
+        "right_noise": corrections.noise_remainder,
     }
     exact = ld.solve(system, times, start=even, order="finite")["error"]
     return xr.Dataset(
@@ -154,12 +156,12 @@ def _few(params: Params) -> xr.Dataset:
     """Few levels, many dimensions each: printed, corrected and simulated."""
     times = _times(params.few_dim, params.few_until, params.points)
     system = _system(params.few_dim, FEW, params.few_levels)
-    parts = Parts.of(system)
-    start = ld.start(system, state=linear.mean_state(parts))
+    setting = Setting.of(system)
+    start = ld.start(system, state=linear.mean_state(setting))
     runs = ld.simulate(system, times, start=start, runs=params.few_runs, key=params.key)
     curve = lambda order: ld.solve(system, times, start=start, order=order)["error"].values
-    printed = errata.printed_eq6(times, parts.spectrum, FEW["eta"], FEW["sigma_J"])
-    at_one = errata.printed_eq6(times, parts.spectrum, LEFT["eta"], LEFT["sigma_J"])
+    printed = errata.printed_eq6(times, setting.spectrum, FEW["eta"], FEW["sigma_J"])
+    at_one = errata.printed_eq6(times, setting.spectrum, LEFT["eta"], LEFT["sigma_J"])
     return xr.Dataset(
         {
             "few_full": ("few", curve("full")),

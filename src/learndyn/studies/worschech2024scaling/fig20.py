@@ -15,7 +15,7 @@ from learndyn.plotting import panels
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
 from learndyn.studies.worschech2024scaling._late import BETA, ETA, M, late_stage
-from learndyn.theory.committee import erf_asymptotics
+from learndyn.theory.committee.late_stage import erf_symmetric
 
 TITLE = "The late stage of K = M = 2: Eqs. 121 and 122, and what they leave out"
 
@@ -150,10 +150,10 @@ def _rates(late: xr.Dataset, attrs: dict) -> list[Claim]:
     """The last decay rate of the smallest L, whose slowest level is alone by then."""
     L, N, alpha = int(late["L"]), int(attrs["N"]), late["time"].values
     error, lam = late["error"].values, ld.PowerLaw(N, L, BETA).values[-1]
-    unit = erf_asymptotics.rate_unit(M, ETA) * lam
+    unit = erf_symmetric.rate_unit(M, ETA) * lam
     measured = -np.log(error[-1] / error[-2]) / (alpha[-1] - alpha[-2]) / unit
     drawn = float(late["slow_rate"]) / unit
-    expected = erf_asymptotics.late_exponents(M)[0]
+    expected = erf_symmetric.late_exponents(M)[0]
     return [
         Claim(
             statement=f"L = {L}: decay rate at the end over a λ_L, the smaller group",

@@ -21,8 +21,10 @@ from learndyn.studies.worschech2024scaling._fig3_claims import check as check
 from learndyn.studies.worschech2024scaling._images import first_channel
 from learndyn.studies.worschech2024scaling._model import committee_system
 from learndyn.studies.worschech2024scaling._starts import over_starts, step_times
-from learndyn.theory.committee import features, linear, power_law
-from learndyn.theory.committee.parts import Parts
+from learndyn.theory.committee import errata
+from learndyn.theory.committee.dynamics import linear
+from learndyn.theory.committee.power_law import features, learning_curve
+from learndyn.theory.committee.setting import Setting
 
 TITLE = "Generalisation error against time with N_l trained directions"
 
@@ -94,10 +96,10 @@ def _curves(params: Params, spectrum: ld.Spectrum, n: int, x, done: Counter) -> 
     first = params.key * params.starts
     one = lambda start: _one(system, x, times, first + start)
     found = over_starts(one, params.starts, done)
-    parts, lam = Parts.of(system), np.repeat(spectrum.values, spectrum.counts)
+    setting, lam = Setting.of(system), np.repeat(spectrum.values, spectrum.counts)
     found["theory"] = "time", features.error(times, lam, n, eta=eta, sigma_J=sigma_J)
-    found["finite_eta"] = "time", linear.mean_curve(parts, times)["error"]
-    found["margin"] = linear.finite_size_margin(parts)
+    found["finite_eta"] = "time", linear.mean_curve(setting, times)["error"]
+    found["margin"] = linear.finite_size_margin(setting)
     return found.assign_coords(time=("time", times, {"long_name": "α = steps / N"}))
 
 
@@ -126,12 +128,12 @@ def _on_images(system: ld.System, x: np.ndarray, times, start: ld.Start, key: in
 
 def _integrals(params: Params, times: np.ndarray) -> xr.Dataset:
     """Eq. 11, corrected, by the midpoint rule and as printed, for every N_l."""
-    given = {"lam_plus": power_law.lam_plus(params.N, params.beta), "L": params.N,
+    given = {"lam_plus": learning_curve.lam_plus(params.N, params.beta), "L": params.N,
              "beta": params.beta, "eta": params.eta, "sigma_J": params.sigma_J}  # fmt: skip
     forms = {
         "corrected": features.error_integral,
         "midpoint": lambda *at, **given: features.error_integral(*at, shift=0.5, **given),
-        "printed": features.printed_error_integral,
+        "printed": errata.printed_eq79,
     }
     table = {
         name: (("n", "time"), [form(times, n, **given) for n in params.directions])

@@ -31,8 +31,8 @@ from learndyn.studies.worschech2024scaling._symmetric import (
     spectrum_of,
     spread,
 )
-from learndyn.theory.committee import erf_plateau
-from learndyn.theory.committee.moments import traces
+from learndyn.theory.committee.dynamics.moments import traces
+from learndyn.theory.committee.plateau import erf_uniform
 
 TITLE = "Symmetric plateau of the order parameters and its length, L = 10, K = M = 4 (Fig. 4)"
 PRINTED_TIME, PRINTED_LENGTH = 239, 2751  # App. C.4
@@ -75,7 +75,7 @@ def _typical(system: ld.System, M: int) -> dict[str, float]:
     spectrum = spectrum_of(system)
     T2 = traces(spectrum.values, spectrum.counts / spectrum.dim)[1]
     return {
-        "typical_116": erf_plateau.escape_time(1.0, 0.0, T2, 0.0, M, ETA),
+        "typical_116": erf_uniform.escape_time(1.0, 0.0, T2, 0.0, M, ETA),
         "typical_exact": ld.theory_of(system).landmarks()["escape_time"] / ETA,
     }
 

@@ -19,7 +19,7 @@ from learndyn.studies.registry import Report
 from learndyn.studies.worschech2024scaling import _fig5_claims
 from learndyn.studies.worschech2024scaling._model import committee_system
 from learndyn.studies.worschech2024scaling._plateau import escape_of, leaving, plateau_of
-from learndyn.theory.committee import erf_plateau
+from learndyn.theory.committee.plateau import erf_uniform
 
 TITLE = "The plateau against M and L: flows, students, and the escape time τ_esc"
 
@@ -173,7 +173,7 @@ def _drawn(params: Params, size) -> np.ndarray:
 
 def _typical(params: Params, M: int, L: int, N: int) -> float:
     second = float(np.mean(ld.PowerLaw(L, L, params.beta).values ** 2))
-    return erf_plateau.escape_time(1.0, 0.0, second, 0.0, M, params.eta)
+    return erf_uniform.escape_time(1.0, 0.0, second, 0.0, M, params.eta)
 
 
 def draw(data: xr.Dataset) -> Figure:

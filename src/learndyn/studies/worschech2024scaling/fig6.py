@@ -18,7 +18,9 @@ from learndyn.studies.registry import Report
 from learndyn.studies.worschech2024scaling import _late
 from learndyn.studies.worschech2024scaling._model import committee_system
 from learndyn.studies.worschech2024scaling._plateau import leaving, plateau_of
-from learndyn.theory.committee import erf_asymptotics, power_law
+from learndyn.theory.committee.late_stage import deviations, erf_symmetric
+from learndyn.theory.committee.late_stage import erf as erf_late
+from learndyn.theory.committee.power_law import learning_curve
 
 TITLE = "The asymptotic regime: error ∝ α^(−β/(1+β)), and Eq. 17 against the flow"
 VISIBLE = 0.2  # where finite L changes an exponent by more, a fit does not decide about it
@@ -85,20 +87,20 @@ def _one(params: Params, beta: float, key: int) -> xr.Dataset:
     record = ld.solve(system, times, start=start, order="flow", rtol=1e-6, atol=1e-9)
     plateau = plateau_of(system, start.state)
     left = float(leaving(record, plateau.error, 0.5).fillna(params.end))
-    law = lambda alphas: erf_asymptotics.late_curve(
+    law = lambda alphas: erf_late.late_curve(
         alphas, start.state.T, plateau.T1, spectrum.values, params.eta
     )
     last = ld.Overlaps(record["Q"].values[-1], record["R"].values[-1], plateau.T1)
     # Summed over levels, the overlaps are those of one level with λ = 1.
-    last = erf_asymptotics.in_teachers_order(last, [1.0])
+    last = deviations.in_teachers_order(last, [1.0])
     return xr.Dataset(
         {
             "error": ("time", record["error"].values),
             "law": ("time", law(times)),
             "law_from_escape": ("time", law(np.maximum(times - left, 0))),
             "escape": left,
-            "distance": erf_asymptotics.distance(last, [1.0]),
-            "apart": int(np.sum(erf_asymptotics.alignments(last, [1.0]) < ALIGNED)),
+            "distance": deviations.distance(last, [1.0]),
+            "apart": int(np.sum(deviations.alignments(last, [1.0]) < ALIGNED)),
         },
         {"time": ("time", times, {"long_name": "α", "unit": "steps / N"})},
     )
@@ -109,7 +111,7 @@ def draw(data: xr.Dataset) -> Figure:
     figure, axes = panels(3, columns=3, size=(4.3, 3.6))
     late = data.isel(time=slice(1, None))
     for i, beta in enumerate(data["beta"].values):
-        s, color = power_law.exponent(beta), f"C{i}"
+        s, color = learning_curve.exponent(beta), f"C{i}"
         error, law = (late[name].sel(beta=beta).mean("start") for name in ("error", "law"))
         axes[0].plot(late["time"], law, ":", color=color, lw=1.4)
         axes[0].plot(late["time"], error, color=color, label=f"β = {beta:g}")
@@ -176,7 +178,7 @@ def _specialised(data: xr.Dataset) -> Claim:
 def _exponents(data: xr.Dataset, beta: float) -> list[Claim]:
     """The exponent fitted, and what is left of its deviation when the late law's is taken off."""
     one = data.sel(beta=beta, time=slice(data.attrs["fit_from"], None))
-    s = power_law.exponent(beta)
+    s = learning_curve.exponent(beta)
     error, law, late = (_fitted(one, name) for name in ("error", "law", "law_from_escape"))
     finite_size = float(np.median(law) - s)
     tolerance = float(np.median(abs(late - law) + law * one["distance"].values))
@@ -216,20 +218,20 @@ def _fitted(one: xr.Dataset, name: str) -> np.ndarray:
 
 def _limit(data: xr.Dataset, beta: float) -> Claim:
     """The late law of a typical teacher deep inside its window, at an L beyond any run."""
-    M, L, s = int(data.attrs["M"]), LARGE, power_law.exponent(beta)
+    M, L, s = int(data.attrs["M"]), LARGE, learning_curve.exponent(beta)
     lam = ld.PowerLaw(L, L, beta).values
     unit = float(data.attrs["eta"]) / M
-    slow, fast = np.linalg.eigvalsh(erf_asymptotics.slope_matrix(np.eye(M)))[[0, -1]] * unit
+    slow, fast = np.linalg.eigvalsh(erf_late.slope_matrix(np.eye(M)))[[0, -1]] * unit
     sizes = {"lam_plus": lam[0], "L": L, "beta": beta}
-    ends = power_law.window(**sizes, eta=slow)[0], power_law.window(**sizes, eta=fast)[1]
+    ends = learning_curve.window(**sizes, eta=slow)[0], learning_curve.window(**sizes, eta=fast)[1]
     alpha = np.sqrt(ends[0] * ends[1])
     near, blank = alpha * np.array([1 / 1.1, 1.1]), np.zeros(L)
     unlearned = np.full(L, -1 / L)
-    groups = erf_asymptotics.late_groups(
+    groups = erf_symmetric.late_groups(
         near, unlearned, blank, unlearned, blank, lam, M, float(data.attrs["eta"])
     )
     measured = -np.diff(np.log(groups.slow + groups.fast)) / np.diff(np.log(near))
-    first_to_end = power_law.local_exponent(alpha, **sizes, eta=fast)
+    first_to_end = learning_curve.local_exponent(alpha, **sizes, eta=fast)
     return Claim(
         statement=f"β = {beta:g}: exponent of the late law, typical teacher, L = {L}",
         source="Sec. 5.2",

@@ -14,7 +14,7 @@ from learndyn.plotting import panels
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
 from learndyn.studies.worschech2024scaling import _sums
-from learndyn.theory.committee import power_law
+from learndyn.theory.committee.power_law import learning_curve
 
 TITLE = "Sum and integral: the corrections of order 0 and the worst-case bound"
 
@@ -36,8 +36,8 @@ PRESETS = {"quick": Params(), "paper": Params()}
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """Left: η = 1/(2λ₊). Right: a learning rate far below."""
-    lam_plus, found = power_law.lam_plus(params.L, params.beta), []
-    edge = power_law.window(lam_plus=lam_plus, L=params.L, beta=params.beta, eta=1.0)[0]
+    lam_plus, found = learning_curve.lam_plus(params.L, params.beta), []
+    edge = learning_curve.window(lam_plus=lam_plus, L=params.L, beta=params.beta, eta=1.0)[0]
     for eta, last in zip((edge, params.small_eta), params.last, strict=True):
         alpha = np.geomspace(1.0, last, params.points)
         found.append(_sums.panel(params.L, params.beta, eta, params.sigma_J, alpha))
@@ -146,7 +146,7 @@ def _equation_49(left: xr.Dataset) -> Claim:
     part = _sums.late(left)
     beyond = (abs(_sums.gap(part)) > part["printed_bound"]).values
     first = float(part["alpha"][np.argmax(beyond)] / part["alpha_min"])
-    ratio = abs(_sums.gap(part)) / (part["ends"] + part["bend"])
+    ratio = abs(_sums.gap(part)) / (part["ends"] + part["remainder"])
     return Claim(
         statement=f"{_sums.label(left)}: |sum − integral| over (f(1) + f(L))/2 + ∫|f''|/8",
         source="Eq. 49",

@@ -71,6 +71,6 @@ def _integral_alone(one: xr.Dataset) -> Claim:
         relation="=",
         expected=1.0,
         measured=float(at["integral"] / at["sum"]),
-        tolerance=float((at["ends"] + at["bend"]) / at["sum"]),
+        tolerance=float((at["ends"] + at["remainder"]) / at["sum"]),
         tolerance_from="order 0, (f(1) + f(L))/2, and the next, ∫|f''|/8",
     )

@@ -14,7 +14,7 @@ from learndyn.plotting import panels
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
 from learndyn.studies.worschech2024scaling import _sums
-from learndyn.theory.committee import power_law
+from learndyn.theory.committee.power_law import learning_curve
 
 TITLE = "Sum, two gamma functions (Eq. 50) and one (Eq. 52), for β = 1 and 0.01"
 
@@ -71,7 +71,7 @@ def _decay(one: xr.Dataset, fit: tuple[float, float]) -> Claim:
     x = (one["alpha"] / one["alpha_min"]).values
     inside = (x >= fit[0]) & (x <= fit[1])
     second = (one["first_gamma"] - one["integral"]).values * x
-    s = power_law.exponent(float(one["beta"]))
+    s = learning_curve.exponent(float(one["beta"]))
     return Claim(
         statement=f"{_sums.label(one)}: rate at which the second gamma decays, per 2ηλ₊α",
         source="App. B.2, before Eq. 52",
@@ -91,6 +91,6 @@ def _one_gamma(one: xr.Dataset, x: float) -> Claim:
         relation="=",
         expected=1.0,
         measured=float(at["first_gamma"] / at["sum"]),
-        tolerance=float((at["ends"] + at["bend"]) / at["sum"]) + float(np.exp(-x)),
+        tolerance=float((at["ends"] + at["remainder"]) / at["sum"]) + float(np.exp(-x)),
         tolerance_from="Euler-Maclaurin's order 0 and ∫|f''|/8, and exp(−2ηλ₊α)",
     )

@@ -23,8 +23,10 @@ from learndyn.studies.worschech2024scaling._symmetric import (
     predictions,
     spectrum_of,
 )
-from learndyn.theory.committee import erf_plateau, errata
-from learndyn.theory.committee.moments import moment
+from learndyn.theory.committee import errata
+from learndyn.theory.committee.dynamics.moments import moment
+from learndyn.theory.committee.plateau import erf as erf_plateau
+from learndyn.theory.committee.plateau import erf_uniform
 
 TITLE = "Approximate formulas of the plateau against Newton's fixed point and the Jacobian"
 SAME = 1e-6  # rates that differ by less, relative to the largest, are one
@@ -76,20 +78,20 @@ def _uniform(params: Params) -> xr.Dataset:
     near = erf_plateau.near_plateau(t, lam, params.apart)
     point = find_fixed_point(theory, near, symmetry=erf_plateau.equal_students)
     rates = np.real(jacobian_spectrum(theory, point.state).rates)
-    (T, D), (T_2, D_2) = (erf_plateau.uniform_part(moment(t, lam, l)) for l in (1, ORDER))
-    tau = erf_plateau.escape_time(T, D, T_2, D_2, M, ETA)
+    (T, D), (T_2, D_2) = (erf_uniform.uniform_part(moment(t, lam, l)) for l in (1, ORDER))
+    tau = erf_uniform.escape_time(T, D, T_2, D_2, M, ETA)
     both = lambda l: [moment(x, lam, l)[0, 0] for x in (point.state.R, point.state.Q)]
     error = float(theory.observe(point.state)["error"])
     found = {
         "T": T,
         "D": D,
         "error": error,
-        "error_99": erf_plateau.plateau_error(T, D, M),
+        "error_99": erf_uniform.plateau_error(T, D, M),
         "error_printed": errata.printed_eq99(T, D, M),
         "overlaps": ("kind", both(1)),
-        "overlaps_97": ("kind", list(erf_plateau.plateau_overlaps(T, D, M))),
+        "overlaps_97": ("kind", list(erf_uniform.plateau_overlaps(T, D, M))),
         "moments": ("kind", both(ORDER)),
-        "moments_98": ("kind", list(erf_plateau.plateau_moments(T_2, D_2, T, D, M))),
+        "moments_98": ("kind", list(erf_uniform.plateau_moments(T_2, D_2, T, D, M))),
         "moments_printed": ("kind", list(errata.printed_eq98(T_2, T, D, M))),
         "tau": 1 / rates[0],
         "tau_116": tau,
@@ -105,7 +107,7 @@ def _without_overlap(params: Params, lam: np.ndarray) -> xr.Dataset:
     T1, Tl = (moment(t, lam, l) for l in (1, ORDER))
     found = {
         "separate": moment(erf_plateau.plateau_state(t, lam).R, lam, ORDER)[0, 0],
-        "separate_96": erf_plateau.approximate_moments(Tl, T1)[0][0],
+        "separate_96": erf_uniform.approximate_moments(Tl, T1)[0][0],
         "separate_printed": errata.printed_eq96(Tl, T1)[0][0],
     }
     return xr.Dataset(found)
@@ -198,7 +200,7 @@ def _draw_escape(axis, data: xr.Dataset) -> None:
     late = data.isel(alpha=slice(origin(data), None))
     since, r0 = late["alpha"] - late["alpha"][0], float(late["r"][0])
     axis.plot(late["alpha"][::2], late["drop"][::2], "o", ms=4, color="0.3", label="ODE")
-    corrected = erf_plateau.error_escape(since.values, r0, tau, T, D, M)
+    corrected = erf_uniform.error_escape(since.values, r0, tau, T, D, M)
     axis.plot(late["alpha"], corrected, color="C2", lw=1.4, label="Eq. 115, corrected", zorder=1)
     printed = errata.printed_eq115(since.values, r0, tau, T, D, M)
     axis.plot(late["alpha"], printed, "--", color="C3", lw=1.4, label="Eq. 115, printed", zorder=1)

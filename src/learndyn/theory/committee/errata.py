@@ -4,13 +4,18 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
 from learndyn.numerics.gaussian import ACTIVATIONS, AbstractActivation, tabulate
 from learndyn.numerics.gaussian.base import Covariance
 from learndyn.numerics.precision import in_float64
 from learndyn.numerics.types import Array, Int
 from learndyn.problems import Spectrum
-from learndyn.theory.committee import erf_asymptotics, erf_plateau, linear, moments
+from learndyn.theory.committee.dynamics import linear, moments
+from learndyn.theory.committee.late_stage import erf_symmetric
+from learndyn.theory.committee.plateau import erf_uniform
+from learndyn.theory.committee.power_law import features, learning_curve
+from learndyn.theory.committee.power_law.learning_curve import Real, Reals
 
 
 def printed_eq34_noise(Q: np.ndarray, rho: np.ndarray, eta: float) -> np.ndarray:
@@ -87,7 +92,7 @@ def _printed_eq18_parts(
     K, M = R1.shape[1:]
     first = jnp.block([[Q1[0], R1[0]], [R1[0].T, T1[0]]])
     signs = jnp.concatenate([-jnp.ones(K), jnp.ones(M)])
-    dR = moments.pull(g, first, signs, R2, jnp.concatenate([R2, T2], axis=1))
+    dR = moments.weighted_I3(g, first, signs, R2, jnp.concatenate([R2, T2], axis=1))
     I4 = tabulate(g.I4, first, range(K), range(K), range(K + M), range(K + M))
     total = lambda *part: jnp.sum(I4[:, :, *part], axis=(2, 3))
     x, y = slice(None, K), slice(K, None)
@@ -106,21 +111,21 @@ def printed_eq19(state: moments.Moments, lam: ArrayLike, activation: str = "erf"
 def printed_eq96(Tl: ArrayLike, T: ArrayLike) -> tuple[np.ndarray, float]:
     """(R*(l)_n, Q*(l)) as Eq. 96 of worschech2024scaling prints them, without 1/T^(1)_nn."""
     T = np.asarray(T, dtype=np.float64)
-    return erf_plateau.approximate_moments(np.asarray(Tl) * np.diag(T), T)
+    return erf_uniform.approximate_moments(np.asarray(Tl) * np.diag(T), T)
 
 
 def printed_eq98(
     Tl: Array | float, T: float, D: float, M: Int
 ) -> tuple[Array | float, Array | float]:
     """(R*(l), Q*(l)), l ≥ 1, as Eq. 98 prints them: (R*, Q*) times T^(l)/T, wrong for D ≠ 0."""
-    R, Q = erf_plateau.plateau_overlaps(T, D, M)
+    R, Q = erf_uniform.plateau_overlaps(T, D, M)
     return Tl / T * R, Tl / T * Q
 
 
 def printed_eq99(T: float, D: float, M: Int) -> float:
     """ε* as Eq. 99 prints it: arcsin(D/(1+T)) in place of arcsin(D/((M−1)(1+T)))."""
     wrong, right = np.arcsin(D / (1 + T)), np.arcsin(D / ((M - 1) * (1 + T)))
-    return erf_plateau.plateau_error(T, D, M) + float((M - 1) / np.pi * (wrong - right))
+    return erf_uniform.plateau_error(T, D, M) + float((M - 1) / np.pi * (wrong - right))
 
 
 def printed_eq115(alpha: Array | float, r0: float, tau: float, T: float, D: float, M: Int) -> Array:
@@ -172,10 +177,47 @@ def printed_eq44(lam: ArrayLike, eta: float) -> float:
 
 
 def printed_late_matrix(lam: ArrayLike, phi: ArrayLike, M: Int, eta: float) -> np.ndarray:
-    """A of Eq. 118 with the f₅ that Eq. 120 prints (`erf_asymptotics.late_matrix` is right)."""
+    """A of Eq. 118 with the f₅ that Eq. 120 prints (`erf_symmetric.late_matrix` is right)."""
     lam, phi = np.asarray(lam, dtype=np.float64), np.asarray(phi, dtype=np.float64)
-    excess = printed_f5(M) - erf_asymptotics.noise_coefficients(M)[4]
+    excess = printed_f5(M) - erf_symmetric.noise_coefficients(M)[4]
     F = np.zeros((4, 4))
-    F[3, [1, 3]] = erf_asymptotics.noise_coefficients(M)[5] * excess * np.array([-1 / 2, 1 / 4])
-    wrong = erf_asymptotics.noise_unit(M, eta) * np.kron(F, np.outer(phi * lam, lam))
-    return erf_asymptotics.late_matrix(lam, phi, M, eta) + wrong
+    F[3, [1, 3]] = erf_symmetric.noise_coefficients(M)[5] * excess * np.array([-1 / 2, 1 / 4])
+    wrong = erf_symmetric.noise_unit(M, eta) * np.kron(F, np.outer(phi * lam, lam))
+    return erf_symmetric.late_matrix(lam, phi, M, eta) + wrong
+
+
+def printed_eq49(alpha: Reals, *, lam_plus: Real, L: Int, eta: Real, sigma_J: Real) -> Array:
+    """(1+σ_J²) λ₊/(2L) exp(−2 η λ₊ α), Eq. 49's bound on sum minus integral, as printed.
+
+    It is twice f(1)/2, the leading part of `learning_curve.end_correction`, and leaves out f(L)/2
+    and the higher orders, which do not decay with it: it is a bound at the beginning of the
+    window, to 2 η λ₊ α of a few, and none later.
+    """
+    x = 2 * eta * lam_plus * np.asarray(alpha, dtype=np.float64)
+    return learning_curve.amplitude(lam_plus, L, sigma_J) * np.exp(-x)
+
+
+def printed_worst_case_bound(*, lam_plus: Real, L: Int, beta: Real, sigma_J: Real) -> float:
+    """The bound of App. B.2 on sum minus integral, as printed.
+
+    (1+σ_J²) λ₊/(2L) [L^-(1+β) + ζ(1+β) − 1/β]; above `learning_curve.initial_gap`, by about
+    L^-(1+β)/2 in the bracket.
+    """
+    bracket = float(L) ** -(1 + beta) + special.zeta(1 + beta) - 1 / beta
+    return float(learning_curve.amplitude(lam_plus, L, sigma_J) * bracket)
+
+
+def printed_eq79(
+    alpha: Reals,
+    n_trainable: Int,
+    *,
+    lam_plus: Real,
+    L: Int,
+    beta: Real,
+    eta: Real,
+    sigma_J: Real,
+) -> Array:
+    """Eqs. 11 and 79 as printed, with L in the first gamma function: wrong where N_l < L."""
+    spectrum = {"lam_plus": lam_plus, "L": L, "beta": beta, "sigma_J": sigma_J}
+    rest = features.asymptote_integral(n_trainable, **spectrum)
+    return learning_curve.error_integral(alpha, eta=eta, **spectrum) + rest

@@ -1,6 +1,6 @@
 """Committee learning from a committee: the closed theory of the overlaps.
 
-The right-hand sides stand in `dynamics`.
+The right-hand sides stand in `dynamics.overlaps`.
 """
 
 from typing import Any, ClassVar
@@ -20,17 +20,11 @@ from learndyn.problems import SquaredLoss, TeacherStudent
 from learndyn.system import System
 from learndyn.theory.base import AbstractTheory, Coverage, Realise, Reference, Variable
 from learndyn.theory.chain import AbstractChain
-from learndyn.theory.committee import (
-    diffusion,
-    dynamics,
-    landmarks,
-    linear,
-    realisation,
-    solutions,
-    stiff,
-)
-from learndyn.theory.committee.chain import CommitteeChain
-from learndyn.theory.committee.parts import Parts
+from learndyn.theory.committee import landmarks
+from learndyn.theory.committee.dynamics import diffusion, linear, overlaps, realisation, stiff
+from learndyn.theory.committee.dynamics.chain import CommitteeChain
+from learndyn.theory.committee.landscape import solutions
+from learndyn.theory.committee.setting import Setting
 from learndyn.theory.committee.state import Factors, Overlaps, checked, factors_of, from_gram
 from learndyn.theory.dynamics import (
     Clock,
@@ -75,11 +69,11 @@ class CommitteeTheory(AbstractTheory):
             return Coverage("none", f"the loss is {type(problem.loss).__name__}, not SquaredLoss")
         if rule.step_law is None:
             return Coverage("none", f"the rule is {type(rule).__name__}, not SGD")
-        return _coverage(Parts.of(system))
+        return _coverage(Setting.of(system))
 
     @property
-    def _parts(self) -> Parts:
-        return Parts.of(self.system)
+    def _setting(self) -> Setting:
+        return Setting.of(self.system)
 
     @classmethod
     def natural_clock(cls, system: System) -> Clock | None:
@@ -87,41 +81,41 @@ class CommitteeTheory(AbstractTheory):
         return _clock(system.dim) if isinstance(system.network, Committee) else None
 
     def draw(self, key: int) -> tuple[Overlaps, Realise]:
-        _, student, teacher, _, spectrum = self._parts
+        _, student, teacher, _, spectrum = self._setting
         state = realisation.draw(
             spectrum, student.init, teacher.init, student.units, teacher.units, key
         )
         return state, lambda: self.realise(state, key)
 
     def check(self, state: Any) -> Overlaps:
-        _, student, teacher, _, spectrum = self._parts
+        _, student, teacher, _, spectrum = self._setting
         return checked(state, spectrum.levels, student.units, teacher.units)
 
     def project(self, weights: Weights, teacher: Weights) -> Overlaps:
         xp = np if isinstance(weights, np.ndarray) else jnp
         rows = xp.concatenate([weights, teacher]).astype(np.float64)
-        rows = self._parts.problem.inputs.in_eigenbasis(rows)
-        return from_gram(realisation.project(self._parts.spectrum, rows), len(weights))
+        rows = self._setting.problem.inputs.in_eigenbasis(rows)
+        return from_gram(realisation.project(self._setting.spectrum, rows), len(weights))
 
     def realise(self, state: Overlaps, key: int) -> tuple[Weights, Weights]:
-        rows = realisation.weights_of(state, self._parts.spectrum, key)
-        rows = self._parts.problem.inputs.from_eigenbasis(rows)
-        units = self._parts.student.units
+        rows = realisation.weights_of(state, self._setting.spectrum, key)
+        rows = self._setting.problem.inputs.from_eigenbasis(rows)
+        units = self._setting.student.units
         return rows[:units], rows[units:]
 
     def dynamics(self, order: str) -> Flow | Map | Refused:
         one_of("order", order, self.orders)
-        return MeanStep(self._parts) if order == "finite" else OverlapFlow(self._parts, order)
+        return MeanStep(self._setting) if order == "finite" else OverlapFlow(self._setting, order)
 
     def noise(self, order: str) -> Noise | Refused:
         if order == "finite":
             return Refused("order='finite' is a map, whose noise is not known")
-        return OverlapNoise(self._parts, order)
+        return OverlapNoise(self._setting, order)
 
     def chain(self) -> AbstractChain | Refused:
         if not self.system.rule.samples:
             return Refused(f"the rule is {type(self.system.rule).__name__}, which does not sample")
-        return CommitteeChain(self._parts)
+        return CommitteeChain(self._setting)
 
     def vector(self, state: Overlaps) -> Array:
         return diffusion.flatten(state)
@@ -131,15 +125,15 @@ class CommitteeTheory(AbstractTheory):
 
     @compiled_in_float64
     def observe(self, state: Overlaps | Factors) -> dict[str, Any]:
-        problem, student = self._parts.problem, self._parts.student
+        problem, student = self._setting.problem, self._setting.student
         K = student.units
-        sigma = dynamics.covariance(self._parts, state)
+        sigma = overlaps.covariance(self._setting, state)
         error = problem.committee_loss(student, sigma)
         return {"Q": sigma[:K, :K], "R": sigma[:K, K:], "error": error}
 
     def invariants(self, state: Overlaps) -> dict[str, np.ndarray]:
         """S̄ = ρ (ρᵀρ)^(-1/2) (Eq. 22), where the state conserves it."""
-        _, student, teacher, _, spectrum = self._parts
+        _, student, teacher, _, spectrum = self._setting
         covered = student.activation == "quadratic" and spectrum.levels == 1
         if not covered or student.units < teacher.units:
             return {}
@@ -147,7 +141,7 @@ class CommitteeTheory(AbstractTheory):
         return {"S": solutions.polar_factor(R)} if solutions.is_conserved(Q, R, T) else {}
 
     def landmarks(self) -> dict[str, float]:
-        return landmarks.of(self._parts)
+        return landmarks.of(self._setting)
 
 
 def _clock(N: int) -> Clock:
@@ -157,31 +151,31 @@ def _clock(N: int) -> Clock:
 class OverlapFlow(Flow):
     """The drift of the overlaps: "full", or "flow" for a small learning rate."""
 
-    parts: Parts
+    setting: Setting
     order: str = eqx.field(static=True)
 
     @property
     def clock(self) -> Clock:
-        return _clock(self.parts.problem.dim)
+        return _clock(self.setting.problem.dim)
 
     @compiled_in_float64
     def drift(self, state: Overlaps | Factors) -> Overlaps | Factors:
         if isinstance(state, Factors):
-            return dynamics.drift_of_factors(self.parts, state)
-        return dynamics.drift(self.parts, state, self.order)
+            return overlaps.drift_of_factors(self.setting, state)
+        return overlaps.drift(self.setting, state, self.order)
 
     def closed_form(self, state: Overlaps, times: np.ndarray) -> dict[str, np.ndarray] | None:
-        if self.parts.student.activation != "linear":
+        if self.setting.student.activation != "linear":
             return None
-        return linear.curve(self.parts, state, times, self.order)
+        return linear.curve(self.setting, state, times, self.order)
 
     def integration(self, state: Overlaps, end: float) -> Integration:
         """In factors where the flow has levels with fewer dimensions than there are units."""
         with jax.enable_x64(True):
-            scheme = stiff.scheme(self.parts, state, end)
+            scheme = stiff.scheme(self.setting, state, end)
         if scheme == "implicit":
             return Implicit(state, self.linearise)
-        rank = int(np.max(self.parts.spectrum.counts))
+        rank = int(np.max(self.setting.spectrum.counts))
         scarce = self.order == "flow" and rank < state.gram.shape[1]
         begin = factors_of(state, rank) if scarce else state
         return Explicit(begin) if scheme == "explicit" else Stabilised(begin, self.radius)
@@ -191,55 +185,55 @@ class OverlapFlow(Flow):
 
     def linearise(self, state: Overlaps, w: Array) -> Solve:
         """The solver of (w − Jacobian of the drift) x = b."""
-        return stiff.linearise(self.parts, state, self.order, w)
+        return stiff.linearise(self.setting, state, self.order, w)
 
     def radius(self, state: Overlaps | Factors) -> Array:
         """A bound on the spectral radius of the Jacobian."""
-        return stiff.radius(self.parts, state)
+        return stiff.radius(self.setting, state)
 
 
 class MeanStep(Map):
     """The exact mean of the next overlaps, given these, iterated."""
 
-    parts: Parts
+    setting: Setting
 
     @property
     def clock(self) -> Clock:
-        return _clock(self.parts.problem.dim)
+        return _clock(self.setting.problem.dim)
 
     @compiled_in_float64
     def advance(self, y: Overlaps) -> Overlaps:
-        return dynamics.mean_step(self.parts, y)
+        return overlaps.mean_step(self.setting, y)
 
 
 class OverlapNoise(Noise):
     """The covariance of one step."""
 
-    parts: Parts
+    setting: Setting
     order: str = eqx.field(static=True)
 
     @compiled_in_float64
     def diffusion(self, state: Overlaps) -> Array:
-        return diffusion.diffusion(self.parts, state, self.order)
+        return diffusion.diffusion(self.setting, state, self.order)
 
     def error(self, state: Overlaps) -> float:
-        return float(diffusion.diffusion_error(self.parts, state))
+        return float(diffusion.diffusion_error(self.setting, state))
 
 
 # The largest share of a level's weights that one step may renew where the limit is trusted.
 RENEWED = 0.1
 
 
-def _coverage(parts: Parts) -> Coverage:
+def _coverage(setting: Setting) -> Coverage:
     """How well the limit N → ∞ describes a system that is of the theory's kind."""
-    student, spectrum = parts.student, parts.spectrum
+    student, spectrum = setting.student, setting.spectrum
     if student.trainable is not None:
-        if parts.problem.inputs.frame is not None:
+        if setting.problem.inputs.frame is not None:
             return Coverage("none", "trainable directions and inputs in a rotated frame")
         if student.trainable not in np.cumsum(spectrum.counts):
             return Coverage("none", f"{student.trainable} trainable directions cut a level in two")
-    share = float(parts.h * student.scale * student.units * spectrum.values[0] / spectrum.dim)
-    if parts.rule.noise and share > RENEWED:
+    share = float(setting.h * student.scale * student.units * spectrum.values[0] / spectrum.dim)
+    if setting.rule.noise and share > RENEWED:
         said = f"a step renews {share:.2g} of the first level, which N → ∞ neglects"
         return Coverage("approximate", f"{said}; order='finite' has the mean step exactly")
     return Coverage("exact", "as N → ∞ with λ_l / N → 0 in every level")

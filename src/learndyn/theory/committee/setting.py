@@ -1,4 +1,4 @@
-"""The parts of a system in which a committee learns from a committee."""
+"""The setting in which a committee learns from a committee."""
 
 from typing import NamedTuple, cast
 
@@ -12,7 +12,7 @@ from learndyn.rules import StepLaw
 from learndyn.system import System
 
 
-class Parts(NamedTuple):
+class Setting(NamedTuple):
     """A covered system, with the types that `covers` has made sure of."""
 
     problem: TeacherStudent
@@ -22,13 +22,13 @@ class Parts(NamedTuple):
     spectrum: Spectrum
 
     @staticmethod
-    def of(system: System) -> "Parts":
-        """The parts of a system that the committee theory covers."""
+    def of(system: System) -> "Setting":
+        """The setting of a system that the committee theory covers."""
         problem = cast(TeacherStudent, system.problem)
         student, rule = cast(Committee, system.network), system.rule.step_law
         teacher = cast(Committee, problem.teacher)
         assert rule is not None
-        return Parts(problem, student, teacher, rule, problem.inputs.spectrum)
+        return Setting(problem, student, teacher, rule, problem.inputs.spectrum)
 
     @property
     def h(self) -> Array:

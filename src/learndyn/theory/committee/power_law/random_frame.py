@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from scipy import optimize
 
 from learndyn.numerics.types import Int
-from learndyn.theory.committee.features import asymptote
-from learndyn.theory.committee.power_law import Real
+from learndyn.theory.committee.power_law.features import asymptote
+from learndyn.theory.committee.power_law.learning_curve import Real
 
 
 def mean_asymptote(lam: ArrayLike, n_trainable: Int, *, sigma_J: Real) -> float:

@@ -15,7 +15,7 @@ with standard normal g. So x = Σ_l √λ_l (U g_T + V g_S), y = Σ_l √λ_l B 
     U += s δ g_Tᵀ,    S += s (δ (V g_S)ᵀ + (V g_S) δᵀ) + s² δ δᵀ (|g_S|² + χ²),    s = h √λ_l / N,
 
 where h = 2 · loss_scale · η · a, and s = 0 in a level that does not learn. It is the law of the
-overlaps, not an approximation of it, and its mean over a step gives the equations of `dynamics`
+overlaps, not an approximation of it, and its mean over a step gives the equations of `overlaps`
 as N → ∞. Any root V will do; S is what is kept, and `numerics.semidefinite` says how a singular
 one is treated.
 
@@ -40,7 +40,7 @@ from learndyn.numerics.gaussian import ACTIVATIONS
 from learndyn.numerics.semidefinite import gram_factor, root_times, rounding
 from learndyn.numerics.types import Array
 from learndyn.theory.chain import AbstractChain
-from learndyn.theory.committee.parts import Parts
+from learndyn.theory.committee.setting import Setting
 from learndyn.theory.committee.state import Overlaps
 
 NORMAL = 20  # operations that a normal number costs, about
@@ -57,7 +57,7 @@ class CommitteeChain(AbstractChain):
     """The chain of the module's docstring.
 
     Args:
-        parts: of a system that the committee theory covers, under a rule that samples.
+        setting: of a system that the committee theory covers, under a rule that samples.
     """
 
     normals: int = eqx.field(static=True)
@@ -72,10 +72,10 @@ class CommitteeChain(AbstractChain):
     counts: np.ndarray
     scales: tuple[np.ndarray, np.ndarray]
     noise: np.ndarray
-    kick: np.ndarray
+    step_scale: np.ndarray
 
-    def __init__(self, parts: Parts):
-        problem, student, teacher, rule, spectrum = parts
+    def __init__(self, setting: Setting):
+        problem, student, teacher, rule, spectrum = setting
         assert rule.batch is not None
         K, M, L = student.units, teacher.units, spectrum.levels
         self.units, self.teacher_units, self.batch = K, M, rule.batch
@@ -83,8 +83,8 @@ class CommitteeChain(AbstractChain):
         self.scarce = bool(np.any(spectrum.counts < K + M))
         self.roots, self.counts = np.sqrt(spectrum.values), spectrum.counts.astype(np.float64)
         self.scales, self.noise = (student.scale, teacher.scale), problem.label_noise
-        h = parts.h * np.asarray(parts.learning)
-        self.kick = h * self.roots / (spectrum.dim * rule.batch)
+        h = setting.h * np.asarray(setting.learning)
+        self.step_scale = h * self.roots / (spectrum.dim * rule.batch)
         m = min(self.batch, K)
         rest = spectrum.counts - K - M - np.arange(m)[:, None]
         self.degrees = np.maximum(rest, 0).astype(np.float64).ravel()
@@ -122,7 +122,7 @@ class CommitteeChain(AbstractChain):
         x = jnp.sum(lam * (_times(U, g_T) + v), axis=2)
         y = jnp.sum(lam * _times(fixed, g_T), axis=2)
         delta = self._delta(x, y, noise)
-        s = jnp.asarray(self.kick)[:, None]
+        s = jnp.asarray(self.step_scale)[:, None]
         d = delta[:, :, None, None]  # (b, K, 1, 1, runs)
         cross = jnp.sum(d * v[:, None], axis=0)
         rest = self._rest(delta, g_S, below, chi_squares.reshape(-1, L, runs))

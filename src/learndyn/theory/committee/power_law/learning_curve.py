@@ -10,10 +10,10 @@ App. B.2 prints f(k) without the factor 1/2 of Eq. 47; f below has it.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from learndyn.numerics.types import Array, Int
 
@@ -54,14 +54,14 @@ def error_integral(
     alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Real, sigma_J: Real
 ) -> Array:
     """The sum as an integral over k from 1 to L: two incomplete gamma functions (Eqs. 9, 50)."""
-    return _amplitude(lam_plus, L, sigma_J) * integral(alpha, 1, L, lam_plus, beta, eta)
+    return amplitude(lam_plus, L, sigma_J) * integral(alpha, 1, L, lam_plus, beta, eta)
 
 
 def error_first_gamma(
     alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Real, sigma_J: Real
 ) -> Array:
     """Eq. 50 without its second gamma function (Eq. 52), for 2 η λ₊ α > 1."""
-    return _amplitude(lam_plus, L, sigma_J) * integral(alpha, 0, L, lam_plus, beta, eta)
+    return amplitude(lam_plus, L, sigma_J) * integral(alpha, 0, L, lam_plus, beta, eta)
 
 
 def error_power_law(
@@ -69,7 +69,7 @@ def error_power_law(
 ) -> Array:
     """The power law alone, L → ∞ in the gamma function (Eq. 53)."""
     s, x = exponent(beta), 2 * eta * lam_plus * np.asarray(alpha, dtype=np.float64)
-    return _amplitude(lam_plus, L, sigma_J) * special.gamma(s) / (1 + beta) * x**-s
+    return amplitude(lam_plus, L, sigma_J) * special.gamma(s) / (1 + beta) * x**-s
 
 
 def integral(alpha: Reals, first: Real, last: Real, lam_plus: Real, beta: Real, eta: Real) -> Array:
@@ -112,42 +112,6 @@ def local_exponent(alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Rea
     return s / (1 - (np.asarray(alpha, dtype=np.float64) / alpha_max) ** s)
 
 
-class Fit(NamedTuple):
-    """ε = amplitude (α^-exponent − α_max^-exponent)."""
-
-    exponent: float
-    amplitude: float
-
-
-def fit_exponent(alpha: Reals, error: Reals, *, alpha_max: Real = np.inf) -> Fit:
-    """Fits a power law with its finite-L correction, by least squares in ln ε.
-
-    Args:
-        alpha: times, all below `alpha_max`, at least two.
-        error: the error there, positive.
-        alpha_max: the end of the `window`; infinite for a pure power law.
-
-    Returns:
-        Exponent, between 0 and 5, and amplitude.
-
-    Raises:
-        ValueError: for times outside (0, alpha_max), or errors that are not positive.
-    """
-    alpha, error = np.asarray(alpha, dtype=np.float64), np.asarray(error, dtype=np.float64)
-    if len(alpha) < 2 or alpha.min() <= 0 or alpha.max() >= alpha_max:
-        raise ValueError(f"alpha: got {alpha}; allowed are two or more in (0, {alpha_max:g})")
-    if error.shape != alpha.shape or not np.all(error > 0):
-        raise ValueError(
-            "error: got other than one positive number for each alpha; allowed is that"
-        )
-    gap = lambda s: np.log(error) + s * np.log(alpha) - np.log1p(-((alpha / alpha_max) ** s))
-    options = {"xatol": 1e-10}
-    best = optimize.minimize_scalar(
-        lambda s: np.var(gap(s)), bounds=(1e-6, 5.0), method="bounded", options=options
-    )
-    return Fit(float(best.x), float(np.exp(np.mean(gap(best.x)))))
-
-
 def end_correction(
     alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Real, sigma_J: Real
 ) -> Array:
@@ -158,18 +122,7 @@ def end_correction(
     """
     x = 2 * eta * lam_plus * np.asarray(alpha, dtype=np.float64)
     f = lambda k: float(k) ** -(1 + beta) * np.exp(-_argument(x, k, beta))
-    return _amplitude(lam_plus, L, sigma_J) * (f(1) + f(L)) / 2
-
-
-def printed_gap_bound(alpha: Reals, *, lam_plus: Real, L: Int, eta: Real, sigma_J: Real) -> Array:
-    """(1+σ_J²) λ₊/(2L) exp(−2 η λ₊ α), Eq. 49's bound on sum minus integral, as printed.
-
-    It is twice f(1)/2, the leading part of `end_correction`, and leaves out f(L)/2 and the
-    higher orders, which do not decay with it: it is a bound at the beginning of the window, to
-    2 η λ₊ α of a few, and none later.
-    """
-    x = 2 * eta * lam_plus * np.asarray(alpha, dtype=np.float64)
-    return _amplitude(lam_plus, L, sigma_J) * np.exp(-x)
+    return amplitude(lam_plus, L, sigma_J) * (f(1) + f(L)) / 2
 
 
 def initial_gap(*, lam_plus: Real, L: Int, beta: Real, sigma_J: Real) -> float:
@@ -178,24 +131,15 @@ def initial_gap(*, lam_plus: Real, L: Int, beta: Real, sigma_J: Real) -> float:
     (1+σ_J²) λ₊/(2L) [Σ_{k≤L} k^-(1+β) − (1 − L^-β)/β].
     """
     bracket = np.sum(_powers(L, beta)) - (1 - float(L) ** -beta) / beta
-    return float(_amplitude(lam_plus, L, sigma_J) * bracket)
-
-
-def printed_worst_case_bound(*, lam_plus: Real, L: Int, beta: Real, sigma_J: Real) -> float:
-    """The bound of App. B.2 on sum minus integral, as printed.
-
-    (1+σ_J²) λ₊/(2L) [L^-(1+β) + ζ(1+β) − 1/β]; above `initial_gap`, by about L^-(1+β)/2 in
-    the bracket.
-    """
-    bracket = float(L) ** -(1 + beta) + special.zeta(1 + beta) - 1 / beta
-    return float(_amplitude(lam_plus, L, sigma_J) * bracket)
+    return float(amplitude(lam_plus, L, sigma_J) * bracket)
 
 
 def _powers(L: Int, beta: Real) -> np.ndarray:
     return np.arange(1, L + 1, dtype=np.float64) ** -(1 + beta)
 
 
-def _amplitude(lam_plus: Real, L: Int, sigma_J: Real) -> float:
+def amplitude(lam_plus: Real, L: Int, sigma_J: Real) -> float:
+    """(1+σ_J²) λ₊/(2L), the factor of every sum over k^-(1+β)."""
     return float((1 + sigma_J**2) * lam_plus / (2 * L))
 
 

@@ -13,8 +13,13 @@ import jax.numpy as jnp
 
 from learndyn.numerics import dense
 from learndyn.numerics.types import Array
-from learndyn.theory.committee.dynamics import Pace, covariance, drift_at, pull
-from learndyn.theory.committee.parts import Parts
+from learndyn.theory.committee.dynamics.overlaps import (
+    LevelRates,
+    covariance,
+    drift_at,
+    drift_matrix,
+)
+from learndyn.theory.committee.setting import Setting
 from learndyn.theory.committee.state import Factors, Overlaps
 
 Scheme = Literal["explicit", "implicit", "stabilised"]
@@ -22,34 +27,34 @@ LIMIT = 2 * 10**7  # numbers that `linearise` may hold
 WORTH = 2000  # explicit steps that stability would force, from which on stiff schemes pay
 
 
-def scheme(parts: Parts, state: Overlaps, end: float) -> Scheme:
+def scheme(setting: Setting, state: Overlaps, end: float) -> Scheme:
     """How to integrate until time `end`: explicitly unless stability would dictate the steps.
 
     Then implicitly where the Jacobian is small enough, else by a stabilised explicit scheme.
     """
     L, K, M = state.R.shape
     # Dopri8 is stable to about 6 down the negative axis.
-    if L == 1 or float(radius(parts, state)) * end / 6 < WORTH:
+    if L == 1 or float(radius(setting, state)) * end / 6 < WORTH:
         return "explicit"
     return "implicit" if L * (K * (K + M)) ** 2 <= LIMIT else "stabilised"
 
 
-def radius(parts: Parts, state: Overlaps | Factors) -> Array:
+def radius(setting: Setting, state: Overlaps | Factors) -> Array:
     """A bound on the spectral radius of the drift's Jacobian: 2 max_l (h λ_l) |D|₂.
 
     The 2 is for Q, which decays twice as fast as R, and in factors for the change of Σ.
     """
-    D = pull(parts, covariance(parts, state))
-    return 2 * jnp.max(Pace.of(parts).first) * dense.spectral_norm(D)
+    D = drift_matrix(setting, covariance(setting, state))
+    return 2 * jnp.max(LevelRates.of(setting).first) * dense.spectral_norm(D)
 
 
 def linearise(
-    parts: Parts, state: Overlaps, order: str, w: Array
+    setting: Setting, state: Overlaps, order: str, w: Array
 ) -> Callable[[Overlaps], Overlaps]:
     """The solver of (w − J) x = b, J the Jacobian of `drift` at `state`.
 
     Args:
-        parts: the system.
+        setting: of the system.
         state: where to linearise.
         order: "full" or "flow".
         w: a positive number.
@@ -58,15 +63,15 @@ def linearise(
         The function b ↦ x.
     """
     K, M = state.R.shape[1:]
-    lam = Pace.of(parts).lam
-    alone = _without_coupling(parts, state, w)
-    sigma = covariance(parts, state)
+    lam = LevelRates.of(setting).lam
+    alone = _without_coupling(setting, state, w)
+    sigma = covariance(setting, state)
 
     def response(change: Array) -> tuple[Array, Array]:
         """How the overlaps answer to a change of Σ's rows of students, (K, K + M)."""
         tangent = jnp.zeros_like(sigma).at[:K].set(change)
         tangent = tangent.at[K:, :K].set(change[:, K:].T)
-        move = lambda s: drift_at(parts, state, s, order)
+        move = lambda s: drift_at(setting, state, s, order)
         push = jax.jvp(move, (sigma,), (tangent,))[1]
         return alone(push.Q, push.R)
 
@@ -84,7 +89,7 @@ def linearise(
 
 
 def _without_coupling(
-    parts: Parts, state: Overlaps, w: Array
+    setting: Setting, state: Overlaps, w: Array
 ) -> Callable[[Array, Array], tuple[Array, Array]]:
     """The solver of (w − J₀) x = b, J₀ the Jacobian at fixed Σ: all levels in one eigenbasis.
 
@@ -92,9 +97,9 @@ def _without_coupling(
     two blocks of D. Columns of 𝒜 carry the output weights c, of one sign, so that C^½ 𝒜 C^(-½)
     with C = diag |c| is symmetric, and 𝒜 = V Λ V⁻¹ has real rates.
     """
-    K, first = parts.student.units, Pace.of(parts).first
-    D = pull(parts, covariance(parts, state))
-    root = jnp.sqrt(jnp.abs(parts.problem.output_weights(parts.student)[:K]))
+    K, first = setting.student.units, LevelRates.of(setting).first
+    D = drift_matrix(setting, covariance(setting, state))
+    root = jnp.sqrt(jnp.abs(setting.problem.output_weights(setting.student)[:K]))
     values, U = dense.eigh(root[:, None] * D[:, :K] / root)
     V, inverse, B = U / root[:, None], U.T * root, D[:, K:]
 

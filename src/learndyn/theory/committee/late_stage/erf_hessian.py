@@ -1,6 +1,6 @@
 """The end of learning of an erf committee: exact to leading order in J − B, for any T and K = M.
 
-`erf_asymptotics` is linear in the order parameters, as worschech2024scaling has it. There the
+`erf` is linear in the order parameters, as worschech2024scaling has it. There the
 overlaps ρ^k = r^k − t^k of J − B with the teacher drop out of the error; but the square of ρ is of
 the same order in J − B as e^k, and where one level holds much of the variance it counts. To
 leading order in J − B the weights obey the Hessian at the teacher,
@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike
 from scipy.linalg import block_diag
 
 from learndyn.numerics.semidefinite import gram_factor
-from learndyn.theory.committee.erf_asymptotics import deviation, late_modes, slope_matrix
+from learndyn.theory.committee.late_stage.deviations import deviation
+from learndyn.theory.committee.late_stage.erf import late_modes, slope_matrix
 from learndyn.theory.committee.state import Overlaps
 
 MOST_VARIABLES = 3000  # dense eigenvectors: 72 MB
@@ -88,11 +89,11 @@ def span_hessian(factors: list[np.ndarray], lam: ArrayLike) -> np.ndarray:
     T = np.sum([l * F @ F.T for l, F in pairs], axis=0)
     overlap = np.concatenate([l * np.kron(np.eye(M), F) for l, F in pairs], axis=1)  # v ↦ P
     own = [l * np.kron(slope_matrix(T), np.eye(F.shape[1])) for l, F in pairs]
-    H = block_diag(*own) + overlap.T @ _bend_map(T) @ overlap
+    H = block_diag(*own) + overlap.T @ _curvature_map(T) @ overlap
     return (H + H.T) / 2
 
 
-def _bend_map(T: np.ndarray) -> np.ndarray:
+def _curvature_map(T: np.ndarray) -> np.ndarray:
     """The matrix of P ↦ W[P], W_in = Σ_km E[∂_m ∂_n g'(y_i) g'(y_k)] P_km, (M², M²)."""
     M, edge = len(T), 1 + np.diag(T)
     S = 2 / np.pi * (np.outer(edge, edge) - T**2) ** -1.5

@@ -1,19 +1,18 @@
 """What the power laws of the linear student leave out (worschech2024scaling, App. B.2).
 
-Units and arguments are those of `power_law`: each approximation there has its next order here,
-as a bound where there is one.
+Units and arguments are those of `learning_curve`: each approximation there has here the first
+term that it leaves out, as a bound where there is one.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import special
 
 from learndyn.numerics.types import Array, Int
-from learndyn.theory.committee import power_law
-from learndyn.theory.committee.power_law import Real, Reals
+from learndyn.theory.committee.power_law import learning_curve
+from learndyn.theory.committee.power_law.learning_curve import Real, Reals
 
 
-def bend(
+def sum_remainder(
     alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Real, sigma_J: Real
 ) -> np.ndarray:
     """∫|f''| dk/8 over 1 … L: by how much at most sum − integral misses (f(1) + f(L))/2.
@@ -33,43 +32,18 @@ def bend(
     return (1 + sigma_J**2) * lam_plus / (2 * L) * total / 8
 
 
-def next_order(alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Real) -> np.ndarray:
+def gamma_remainder(alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Real) -> np.ndarray:
     """The first term that α^-s − α_max^-s leaves out of Eq. 52, relative to it, for α < α_max.
 
     Γ(s, z) = Γ(s) − z^s/s + z^(1+s)/(1+s) − …, an alternating series for z < 1.
     """
     s, alpha_max = (
-        power_law.exponent(beta),
-        power_law.window(lam_plus=lam_plus, L=L, beta=beta, eta=eta)[1],
+        learning_curve.exponent(beta),
+        learning_curve.window(lam_plus=lam_plus, L=L, beta=beta, eta=eta)[1],
     )
     part = np.asarray(alpha, dtype=np.float64) / alpha_max
     z = 2 * eta * lam_plus * np.asarray(alpha, dtype=np.float64) / float(L) ** (1 + beta)
     return z ** (1 + s) / (1 + s) / (special.gamma(s) * (1 - part**s))
-
-
-def fit_tolerance(
-    alpha: ArrayLike, deviation: Real, exponent: Real, *, alpha_max: Real = np.inf
-) -> float:
-    """How far `power_law.fit_exponent` can be off if ln ε is off by at most `deviation`.
-
-    Least squares through evenly spaced g turns by at most 3 · deviation/(largest − smallest g)
-    (continuous limit); here g = ∂ ln(α^-s − α_max^-s)/∂s, which is −ln α for a pure power law.
-
-    Args:
-        alpha: the times of the fit, evenly spaced in ln α.
-        deviation: bound on |ln ε − ln of the form fitted|.
-        exponent: s, where g is evaluated.
-        alpha_max: as in the fit.
-
-    Returns:
-        The bound.
-    """
-    log = np.log(np.asarray(alpha, dtype=np.float64))
-    spread = log[-1] - log[0]
-    if np.isfinite(alpha_max):
-        y = np.log(alpha_max) - log[[0, -1]]
-        spread = np.ptp(y / -np.expm1(-exponent * y))
-    return float(3 * deviation / spread)
 
 
 def noise_factor(eta: Real) -> float:
@@ -81,10 +55,10 @@ def noise_factor(eta: Real) -> float:
     return float(2 / (2 - eta))
 
 
-def noise_order(
+def noise_remainder(
     alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Real, sigma_J: Real
 ) -> Array:
-    """The next order of `noise_factor`, relative to it: η/(2 − η) · ε(α)/ε(0), up to a number.
+    """What `noise_factor` leaves out, relative to it: η/(2 − η) · ε(α)/ε(0), up to a number.
 
     k = −F'/(2η) with F = ε_flow/ε(0), so that the transforms are Ê = F̂/(1 − η/2 + (η/2) p F̂)
     exactly. For F = c α^-s the second term is η/(2 − η) · c α^-s · Γ(1−s)²/Γ(1−2s), where the
@@ -92,4 +66,4 @@ def noise_order(
     """
     units = {"lam_plus": lam_plus, "L": L, "beta": beta, "eta": eta, "sigma_J": sigma_J}
     start = (1 + sigma_J**2) / 2
-    return eta / (2 - eta) * power_law.error_power_law(alpha, **units) / start
+    return eta / (2 - eta) * learning_curve.error_power_law(alpha, **units) / start

@@ -1,8 +1,8 @@
-"""Closed forms for quadratic committees (bocchi2026escape), in the paper's units.
+"""The plateau of quadratic committees and the escape from it (bocchi2026escape), in its units.
 
 Student output (1/p) Σ λ², teacher (1/p*) Σ u² with orthonormal teacher rows (T = I), loss
 (y − ŷ)², inputs of unit covariance; time is t = η α throughout. `landmarks` carries these
-over to any scales. `kick` is η / batch, the strength of the sampling noise; 0 is the flow.
+over to any scales. `noise_strength` is η / batch, η in the formulas; 0 is the flow.
 """
 
 import numpy as np
@@ -73,39 +73,40 @@ def half_loss_time(p: Int, p_star: Int, epsilon: float) -> float:
     return np.log(drop / (4 * epsilon**2 * norm_fixed_point(p))) / (2 * growth_rate(p, p_star))
 
 
-def plateau_norm(p: Int, p_star: Int, kick: float) -> float:
+def plateau_norm(p: Int, p_star: Int, noise_strength: float) -> float:
     """The norm q of the plateau at finite learning rate; NaN where there is none.
 
     s = q (p+2)/p is the smaller root of
-    1 − s + (2 kick/p) [1 + 2/p* − 2 s + (p+4)/(p+2) s²] = 0.
+    1 − s + (2η/p) [1 + 2/p* − 2 s + (p+4)/(p+2) s²] = 0.
     """
-    k = 2 * kick / p
+    k = 2 * noise_strength / p
     quadratic = [k * (p + 4) / (p + 2), -1 - 2 * k, 1 + k * (1 + 2 / p_star)]
     roots = np.roots(quadratic)
     real = roots[np.isreal(roots)].real
     return float(real.min() * norm_fixed_point(p)) if len(real) else float("nan")
 
 
-def plateau_growth_rate(p: Int, p_star: Int, kick: float) -> float:
+def plateau_growth_rate(p: Int, p_star: Int, noise_strength: float) -> float:
     """ω_ρ(η) = (4/p) [1 + 2/p* − s] at finite learning rate, s as in `plateau_norm`."""
-    s = plateau_norm(p, p_star, kick) / norm_fixed_point(p)
+    s = plateau_norm(p, p_star, noise_strength) / norm_fixed_point(p)
     return 4 / p * (1 + 2 / p_star - s)
 
 
-def plateau_norm_rate(p: Int, p_star: Int, kick: float) -> float:
+def plateau_norm_rate(p: Int, p_star: Int, noise_strength: float) -> float:
     """Rate at which the norm returns to `plateau_norm`: −(8/p) s (1 + 2k − 2k s (p+4)/(p+2)).
 
-    With k = 2 kick/p; the flow has −8/p, and the rate vanishes at `plateau_end`.
+    With k = 2η/p; the flow has −8/p, and the rate vanishes at `plateau_end`.
     """
-    k, s = 2 * kick / p, plateau_norm(p, p_star, kick) / norm_fixed_point(p)
+    k, s = 2 * noise_strength / p, plateau_norm(p, p_star, noise_strength) / norm_fixed_point(p)
     return -8 / p * s * (1 + 2 * k - 2 * k * s * (p + 4) / (p + 2))
 
 
 def trapping_learning_rate(p: Int, p_star: Int) -> float:
     """η₀ = p p* (p+2)/(2 (p*+2)(p+p*+4)), at which ω_ρ(η) = 0: above it nothing leaves the plateau.
 
-    Equal to `critical_learning_rate` for p = p*, and up to twice as large for p > p*. For p* = 2
-    it is `plateau_end`; for p* = 1 the plateau ends before, and the answer is NaN.
+    For p = p* equal to that of `late_stage.quadratic.critical_learning_rate`, and up to twice as
+    large for p > p*. For p* = 2 it is `plateau_end`; for p* = 1 the plateau ends before, and the
+    answer is NaN.
     """
     if p_star < 2:
         return float("nan")
@@ -129,44 +130,3 @@ def fastest_learning_rate(p: Int, p_star: Int) -> float:
     a, b, c = B * (A + 1) - 2, A * (B - 1), A * (A - 1)
     s = (b + np.sqrt(b**2 + a * c)) / a
     return float(p / 2 * (s - 1) / (A - 2 * s + B * s**2))
-
-
-def critical_learning_rate(p: Int, p_star: Int) -> float:
-    """η_c = p p*/(4 (p*+2)), above which zero-error solutions are unstable (batch 1)."""
-    return p * p_star / (4 * (p_star + 2))
-
-
-def trace_rate(p: Int, p_star: Int, kick: float) -> float:
-    """Rate of tr Q − |ρ|², the norm outside the teacher's span, at a zero-error solution.
-
-    For a norm that the teacher's directions share alike: the first mode that becomes unstable.
-    Within the span, see `scale_rate`.
-    """
-    return -16 / (p * p_star) * (1 - kick / critical_learning_rate(p, p_star))
-
-
-def scale_rate(p: Int, p_star: Int) -> float:
-    """Rate −8 (p*+2)/(p p*) at which the student's scale returns to a zero-error solution.
-
-    The fastest mode there, and the same at every learning rate.
-    """
-    return -8 * (p_star + 2) / (p * p_star)
-
-
-def tail_risk(p: Int, p_star: Int, kick: float) -> float:
-    """lim R t² for p > p*: Hessian-null directions of quartic growth make the tail algebraic."""
-    flow = (p - p_star) * p**2 * (p_star + 2) / (128 * (p + 2))
-    return flow / (1 - (4 * kick / p) / (1 - 8 * kick / (p * p_star)))
-
-
-def tail_norm(p: Int, p_star: Int) -> float:
-    """lim q_⊥ t for p > p*: the student's norm in the p − p* directions that it must give up.
-
-    At every stable learning rate: the terms of higher order in it are of order q_⊥³.
-    """
-    return p**2 * (p_star + 2) / (16 * (p + 2))
-
-
-def finite_size_noise(N: Int) -> float:
-    """1 + 6/N: the exact mean of one step has ⟨FFᵀ⟩ larger by this than its limit N → ∞."""
-    return float(1 + 6 / N)

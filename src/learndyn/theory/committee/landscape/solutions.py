@@ -9,10 +9,6 @@ general T is allowed here, and None means T = I.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from learndyn.numerics import checks
-from learndyn.numerics.types import Int
-from learndyn.theory.committee import quadratic
-
 
 def polar_factor(rho: ArrayLike) -> np.ndarray:
     """S = rho (rhoᵀ rho)^(-1/2) (Eqs. 19 and 22): the nearest solution to a student at rho.
@@ -110,54 +106,6 @@ def nearest_weights(V: ArrayLike, V_star: ArrayLike) -> np.ndarray:
     return np.sqrt(len(V) / len(V_star)) * polar_factor(V @ V_star.T) @ V_star
 
 
-def approach_distance(p: Int, p_star: Int) -> float:
-    """Lim t |rho(t) − rho_bar| of a start Q = q I for p > p*, p^(3/2) p* (p − p*)/(32 (p + 2)).
-
-    On the way in, the outer norm q_⊥ decays as 1/t (`quadratic.tail_norm`) and the inner
-    overlaps follow it: rho = rho_bar (1 + p* m/4), m = 1 − tr Q/p = −2 (p − p*) q_⊥/(p (p* + 2)).
-    The terms O(η²) of the equations enter at O(q_⊥²): the limit holds at every stable η. It is 0
-    for p = p*, where the approach is exponential.
-
-    Args:
-        p: number of student units, at least p*.
-        p_star: number of teacher units.
-
-    Returns:
-        The limit, with t = η α.
-
-    Examples:
-        >>> round(approach_distance(6, 3), 4)
-        0.5167
-    """
-    m = 2 * (p - p_star) * quadratic.tail_norm(p, p_star) / (p * (p_star + 2))
-    return float(np.sqrt(p) * p_star * m / 4)
-
-
-def approach_correction(p: Int, p_star: Int, kick: float = 0.0) -> float:
-    """The next order k of that tail: growth rates are their limits times 1 − k/t + O(log t/t²).
-
-    It is the same for 1/|rho − rho_bar| and for 1/sqrt(R), which are both linear in 1/q_⊥ to this
-    order: dq_⊥/dt = −(16 (p + 2)/(p² (p* + 2))) q_⊥² [1 − κ q_⊥ + O(q_⊥²)] and k = κ lim t q_⊥,
-
-        κ = { p² p*³ (p − p*) + 2 η p p* (p* + 2) [p*² + 2 p* + 8 − p (p* − 2)]
-              − 16 η² (p* + 2)² (p + p* + 4) } / { p² (p* + 2)² [p p* − 4 η (p* + 2)] }.
-
-    Args:
-        p: number of student units, more than p*.
-        p_star: number of teacher units.
-        kick: η / batch, the strength of the sampling noise; 0 is the flow.
-
-    Returns:
-        The number k, in units of t = η α.
-    """
-    q, eta = p_star, kick
-    flow = p**2 * q**3 * (p - q)
-    first = 2 * eta * p * q * (q + 2) * (q**2 + 2 * q + 8 - p * (q - 2))
-    second = 16 * eta**2 * (q + 2) ** 2 * (p + q + 4)
-    kappa = (flow + first - second) / (p**2 * (q + 2) ** 2 * (p * q - 4 * eta * (q + 2)))
-    return float(kappa * quadratic.tail_norm(p, q))
-
-
 def is_conserved(
     Q0: ArrayLike, rho0: ArrayLike, T: ArrayLike | None = None, tol: float = 1e-8
 ) -> bool:
@@ -193,93 +141,6 @@ def is_conserved(
     A = Q[:q, :q]
     parts = (Q[q:, :q], turn * A, turn * T, A @ T - T @ A)
     return bool(max(np.linalg.norm(part) for part in parts) <= tol)
-
-
-def degrees_of_freedom(N: Int, p: Int) -> int:
-    """Dimension of the set of matrices WᵀW that p units reach in N dimensions (Sec. 7.5.1).
-
-    N p − p(p − 1)/2 for p <= N, and N(N + 1)/2, all symmetric matrices, for p >= N.
-
-    Args:
-        N: input dimension.
-        p: number of student units.
-
-    Returns:
-        The number of degrees of freedom.
-
-    Examples:
-        >>> degrees_of_freedom(7, 3), degrees_of_freedom(4, 6)
-        (18, 10)
-    """
-    N, k = checks.positive_int("N", N), checks.positive_int("p", p)
-    k = min(k, N)
-    return N * k - k * (k - 1) // 2
-
-
-def manifold_dimension(p: Int, p_star: Int, N: Int | None = None) -> int:
-    """Dimension of the zero-error manifold (Sec. 7.5.2).
-
-    p(p − 1)/2 − (p − k)(p − k − 1)/2 with k = min(p*, N), the rank of the teacher; for p* <= N
-    it is p p* − p*(p* + 1)/2.
-
-    Args:
-        p: number of student units, at least k.
-        p_star: number of teacher units.
-        N: input dimension; None is any N >= p*.
-
-    Returns:
-        The dimension.
-
-    Raises:
-        ValueError: if p < k: then there is no zero-error solution.
-
-    Examples:
-        >>> manifold_dimension(3, 2), manifold_dimension(5, 1)
-        (3, 4)
-    """
-    p, k = checks.positive_int("p", p), checks.positive_int("p_star", p_star)
-    if N is not None:
-        k = min(k, checks.positive_int("N", N))
-    if p < k:
-        raise ValueError(f"p: got {p}; allowed is at least min(p_star, N) = {k}")
-    return (p * (p - 1) - (p - k) * (p - k - 1)) // 2
-
-
-def gram_jacobian(V: ArrayLike) -> np.ndarray:
-    """Jacobian of V -> VᵀV, whose rank counts the directions in which VᵀV moves (Sec. 7.5).
-
-    Args:
-        V: shape (p, n).
-
-    Returns:
-        dG_ij/dV_kl for i <= j, shape (n(n + 1)/2, p n).
-    """
-    V = np.asarray(V, dtype=np.float64)
-    p, n = V.shape
-    half = np.einsum("ki,jl->ijkl", V, np.eye(n))
-    rows, columns = np.triu_indices(n)
-    return (half + half.swapaxes(0, 1))[rows, columns].reshape(len(rows), p * n)
-
-
-def rotation_directions(V: ArrayLike) -> np.ndarray:
-    """Directions in which the rotations V -> exp(Ω) V move V, one for each pair of units.
-
-    All solutions are rotations of one, so that their rank at a solution is the dimension of the
-    zero-error manifold (Sec. 7.5.2).
-
-    Args:
-        V: shape (p, N).
-
-    Returns:
-        Ω V, shape (p(p − 1)/2, p N).
-    """
-    V = np.asarray(V, dtype=np.float64)
-    p, N = V.shape
-    rows, columns = np.triu_indices(p, 1)
-    moves = np.zeros((len(rows), p, N))
-    moves[range(len(rows)), rows] = V[columns]
-    moves[range(len(rows)), columns] = -V[rows]
-    return moves.reshape(len(rows), p * N)
 
 
 def _tall(name, matrix):

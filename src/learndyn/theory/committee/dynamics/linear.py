@@ -23,19 +23,19 @@ from learndyn.numerics.checks import increasing_times, one_of
 from learndyn.numerics.precision import in_float64
 from learndyn.numerics.secular import RankOne
 from learndyn.problems import Spectrum
-from learndyn.theory.committee.parts import Parts
+from learndyn.theory.committee.setting import Setting
 from learndyn.theory.committee.state import Overlaps
 
 _TIMES_AT_ONCE = 256  # bounds the memory of exp(−rate · time) by this many vectors
 
 
 def curve(
-    parts: Parts, state: Overlaps, times: ArrayLike, order: str = "full"
+    setting: Setting, state: Overlaps, times: ArrayLike, order: str = "full"
 ) -> dict[str, np.ndarray]:
     """Overlaps and generalisation error of a linear student, in closed form.
 
     Args:
-        parts: a covered system whose activations are linear.
+        setting: a covered system whose activations are linear.
         state: where it begins, at time 0.
         times: α = steps / N, increasing, non-negative.
         order: "full", or "flow" without the η² term (which `GradientDescent` never has).
@@ -44,25 +44,25 @@ def curve(
         Q (time, K, K) and R (time, K, M), summed over levels with λ_l, and error (time,).
         Beyond the critical learning rate they grow, at last to infinity.
     """
-    one_of("activation", parts.student.activation, ("linear",))
+    one_of("activation", setting.student.activation, ("linear",))
     one_of("order", order, ("full", "flow"))
-    times, K = increasing_times(times), parts.student.units
-    C, lam, learns = np.asarray(state.gram), parts.spectrum.values, _learns(parts)
-    E = C @ _output_weights(parts)  # of E(0) with every row, (L, K + M)
-    e = E @ _output_weights(parts)
+    times, K = increasing_times(times), setting.student.units
+    C, lam, learns = np.asarray(state.gram), setting.spectrum.values, _learns(setting)
+    E = C @ _output_weights(setting)  # of E(0) with every row, (L, K + M)
+    e = E @ _output_weights(setting)
     # a K (J_i(α) − J_i(0)) with every row and with E(0), then its own square.
-    learned = _learned(parts, np.column_stack([E, e])[learns], times)
-    step, along = float(parts.student.scale) * K, learned[:, -1]
-    now, frozen = _excess(parts, e, times, order), lam[~learns] @ e[~learns]
+    learned = _learned(setting, np.column_stack([E, e])[learns], times)
+    step, along = float(setting.student.scale) * K, learned[:, -1]
+    now, frozen = _excess(setting, e, times, order), lam[~learns] @ e[~learns]
     square = 2 * along - lam[learns] @ e[learns] + now
     rows, start = learned[:, :-1] / step, np.einsum("l,lij->ij", lam, C)
     Q = start[:K, :K] + rows[:, :K, None] + rows[:, None, :K]
     Q += square[:, None, None] / step**2
     R = start[:K, K:] + rows[:, None, K:]
-    return {"Q": Q, "R": R, "error": float(parts.problem.loss_scale) * (now + frozen)}
+    return {"Q": Q, "R": R, "error": float(setting.problem.loss_scale) * (now + frozen)}
 
 
-def mean_curve(parts: Parts, times: ArrayLike, order: str = "full") -> dict[str, np.ndarray]:
+def mean_curve(setting: Setting, times: ArrayLike, order: str = "full") -> dict[str, np.ndarray]:
     """The curve averaged over the draw of student and teacher (Eq. 6; Eqs. 7, 8 for "flow").
 
     Everything is linear in the overlaps at the start, so that this is the curve from their
@@ -74,26 +74,26 @@ def mean_curve(parts: Parts, times: ArrayLike, order: str = "full") -> dict[str,
     the corrected form.
 
     Args:
-        parts: a covered system whose activations are linear.
+        setting: a covered system whose activations are linear.
         times: α = steps / N.
         order: "full" or "flow".
 
     Returns:
         As `curve`.
     """
-    return curve(parts, mean_state(parts), times, order)
+    return curve(setting, mean_state(setting), times, order)
 
 
-def mean_state(parts: Parts) -> Overlaps:
+def mean_state(setting: Setting) -> Overlaps:
     """The expected overlaps at the start: Q_l = φ_l σ_J² I, R_l = 0, T_l = φ_l σ_B² I."""
-    K, M, phi = parts.student.units, parts.teacher.units, _phi(parts.spectrum)[:, None, None]
-    Q = parts.student.init.variance * phi * np.eye(K)
-    T = parts.teacher.init.variance * phi * np.eye(M)
+    K, M, phi = setting.student.units, setting.teacher.units, _phi(setting.spectrum)[:, None, None]
+    Q = setting.student.init.variance * phi * np.eye(K)
+    T = setting.teacher.init.variance * phi * np.eye(M)
     return Overlaps(Q, np.zeros((len(phi), K, M)), T)
 
 
-class Modes(NamedTuple):
-    """Modes of the linear student at a finite learning rate, all in descending order of `rates`.
+class ExcessModes(NamedTuple):
+    """Modes of the excess e at a finite learning rate, all in descending order of `rates`.
 
     Attributes:
         rates: λ̃_k = −μ_k/2: mode k of e decays as exp(−2 s λ̃_k α).
@@ -107,7 +107,7 @@ class Modes(NamedTuple):
     weights: np.ndarray
 
 
-def modes(spectrum: Spectrum, kappa: float | int) -> Modes:
+def modes(spectrum: Spectrum, kappa: float | int) -> ExcessModes:
     """Rates and coefficients at general learning rate (Eqs. 6, 56 and 57; Figs. 10 to 13).
 
     The matrix B of App. B.2.1 has the eigenvalues −2 λ̃_k at a = 2 and ϵ = κ. Its inverse
@@ -124,31 +124,31 @@ def modes(spectrum: Spectrum, kappa: float | int) -> Modes:
     w = lam * np.sqrt(phi)
     system = RankOne(-2 * lam, w, kappa)
     along_w, along_root = system.overlaps(np.column_stack([w, np.sqrt(phi)])).T
-    return Modes(-system.values / 2, along_root**2, along_w * along_root)
+    return ExcessModes(-system.values / 2, along_root**2, along_w * along_root)
 
 
-def strength(parts: Parts) -> float:
+def strength(setting: Setting) -> float:
     """s = 2 · loss_scale · η · a² · K, the rate at which E is learned where λ = 1."""
-    problem, student, _, rule, _ = parts
+    problem, student, _, rule, _ = setting
     gain = 2 * problem.loss_scale * rule.learning_rate * student.scale**2 * student.units
     return float(gain)
 
 
-def critical_learning_rate(parts: Parts) -> float:
+def critical_learning_rate(setting: Setting) -> float:
     """The largest η at which the error does not grow: (s/(2 batch)) Σ_l φ_l λ_l = 1.
 
     The sum is over levels that learn. Infinite for a rule without sampling, whose flow is
     stable at every η.
     """
-    if not parts.rule.noise:
+    if not setting.rule.noise:
         return np.inf
-    learns = _learns(parts)
-    trace = _phi(parts.spectrum)[learns] @ parts.spectrum.values[learns]
-    per_eta = strength(parts) / parts.rule.learning_rate
-    return float(2 / (parts.rule.noise * per_eta * trace))
+    learns = _learns(setting)
+    trace = _phi(setting.spectrum)[learns] @ setting.spectrum.values[learns]
+    per_eta = strength(setting) / setting.rule.learning_rate
+    return float(2 / (setting.rule.noise * per_eta * trace))
 
 
-def finite_size_margin(parts: Parts) -> float:
+def finite_size_margin(setting: Setting) -> float:
     """One minus the stability sum of the exact mean at finite N; stable where it is positive.
 
     The mean of e_l over one step is
@@ -162,40 +162,40 @@ def finite_size_margin(parts: Parts) -> float:
     Returns:
         The margin; −inf where a level is unstable by itself.
     """
-    s, learns, N = strength(parts), _learns(parts), parts.spectrum.dim
-    lam, counts = parts.spectrum.values[learns], parts.spectrum.counts[learns]
-    sampling = parts.rule.noise
+    s, learns, N = strength(setting), _learns(setting), setting.spectrum.dim
+    lam, counts = setting.spectrum.values[learns], setting.spectrum.counts[learns]
+    sampling = setting.rule.noise
     own = 1 - (1 + sampling) * s * lam / (2 * N)
     if own.min() <= 0:
         return -np.inf
     return float(1 - sampling * s / (2 * N) * np.sum(counts * lam / own))
 
 
-def _excess(parts: Parts, e: np.ndarray, times: np.ndarray, order: str) -> np.ndarray:
+def _excess(setting: Setting, e: np.ndarray, times: np.ndarray, order: str) -> np.ndarray:
     """Σ_l λ_l e_l over the levels that learn at every time, from all e_l at time 0."""
-    s, learns = strength(parts), _learns(parts)
-    lam, phi = parts.spectrum.values[learns], _phi(parts.spectrum)[learns]
-    if order == "flow" or not parts.rule.noise:
+    s, learns = strength(setting), _learns(setting)
+    lam, phi = setting.spectrum.values[learns], _phi(setting.spectrum)[learns]
+    if order == "flow" or not setting.rule.noise:
         return _sum_of_exponentials(-2 * s * lam, lam * e[learns], times)
-    kappa, w = s * parts.rule.noise, lam * np.sqrt(phi)
+    kappa, w = s * setting.rule.noise, lam * np.sqrt(phi)
     system = RankOne(-2 * lam, w, kappa)
     along_w, along_f = system.overlaps(np.column_stack([w, e[learns] / np.sqrt(phi)])).T
     rates = s * system.values
     found = _sum_of_exponentials(rates, along_w * along_f, times)
-    noise = float(parts.problem.label_noise) ** 2 + parts.spectrum.values[~learns] @ e[~learns]
+    noise = float(setting.problem.label_noise) ** 2 + setting.spectrum.values[~learns] @ e[~learns]
     return found + s * kappa * noise * _response(rates, along_w**2, times) if noise else found
 
 
-def _learned(parts: Parts, overlaps: np.ndarray, times: np.ndarray) -> np.ndarray:
+def _learned(setting: Setting, overlaps: np.ndarray, times: np.ndarray) -> np.ndarray:
     """Σ_l λ_l (1 − exp(−s λ_l α)) overlaps_l over the levels that learn, (time, columns)."""
-    lam, s = parts.spectrum.values[_learns(parts)], strength(parts)
+    lam, s = setting.spectrum.values[_learns(setting)], strength(setting)
     weights = lam[:, None] * overlaps
     return _over_times(lambda t: -np.expm1(-s * np.outer(t, lam)) @ weights, times)
 
 
 @in_float64
-def _learns(parts: Parts) -> np.ndarray:
-    return np.asarray(parts.learning) > 0
+def _learns(setting: Setting) -> np.ndarray:
+    return np.asarray(setting.learning) > 0
 
 
 def _sum_of_exponentials(rates: np.ndarray, weights: np.ndarray, times: np.ndarray) -> np.ndarray:
@@ -218,8 +218,8 @@ def _over_times(function: Callable[[np.ndarray], np.ndarray], times: np.ndarray)
     return np.concatenate([function(times[i : i + _TIMES_AT_ONCE]) for i in starts])
 
 
-def _output_weights(parts: Parts) -> np.ndarray:
-    student, teacher = parts.student, parts.teacher
+def _output_weights(setting: Setting) -> np.ndarray:
+    student, teacher = setting.student, setting.teacher
     return np.repeat([-student.scale, teacher.scale], [student.units, teacher.units])
 
 

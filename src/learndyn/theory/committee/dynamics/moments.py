@@ -139,8 +139,8 @@ def _right_hand_side(
     K, M = R.shape[1:]
     first = jnp.block([[Q[0], R[0]], [R[0].T, T[0]]])
     c = jnp.concatenate([jnp.full(K, -M / K), jnp.ones(M)])
-    dR = eta / K * pull(g, first, c, R, jnp.concatenate([R, T], axis=1))
-    half = eta / K * pull(g, first, c, Q, jnp.concatenate([Q, R.swapaxes(1, 2)], axis=1))
+    dR = eta / K * weighted_I3(g, first, c, R, jnp.concatenate([R, T], axis=1))
+    half = eta / K * weighted_I3(g, first, c, Q, jnp.concatenate([Q, R.swapaxes(1, 2)], axis=1))
     I4 = tabulate(g.I4, first, range(K), range(K), range(K + M), range(K + M))
     noise = jnp.einsum("ijkl,k,l->ij", I4, c, c)
     dQ = half + half.swapaxes(1, 2) + eta**2 / K**2 * nu[:, None, None] * noise
@@ -167,7 +167,9 @@ def traces(lam: ArrayLike, phi: ArrayLike) -> np.ndarray:
     return (phi * lam) @ np.vander(lam, increasing=True)
 
 
-def pull(g: AbstractActivation, first: Array, c: Array, with_x: Array, with_z: Array) -> Array:
+def weighted_I3(
+    g: AbstractActivation, first: Array, c: Array, with_x: Array, with_z: Array
+) -> Array:
     """Σ_k c_k I3(x_i, v_n, z_k) for variables v_n of given covariances, (…, K, n).
 
     Args:

@@ -5,7 +5,7 @@ N times the change of the overlaps in a step is, at leading order in 1/N and for
     V_R = h δ_i y^l_n,    V_Q = h (δ_i x^l_j + x^l_i δ_j) + h² λ_l φ_l δ_i δ_j / batch,
     δ_i = g'(x_i) (Δ + label_noise · ε),
 
-with the letters of `theory` and z^l = (x^l, y^l) the pre-activations that level l makes:
+with the letters of `overlaps` and z^l = (x^l, y^l) the pre-activations that level l makes:
 independent between levels, of covariance λ_l C_l, with sum z. Its mean is the drift; a batch
 averages `batch` of them, so that the linear noise P = Cov(overlaps) obeys
 
@@ -37,7 +37,7 @@ from learndyn.numerics import wick
 from learndyn.numerics.precision import in_float64
 from learndyn.numerics.semidefinite import symmetric_roots
 from learndyn.numerics.types import Array
-from learndyn.theory.committee.parts import Parts
+from learndyn.theory.committee.setting import Setting
 from learndyn.theory.committee.state import Overlaps
 
 POINTS = 16384  # quasi-random points of an average without closed form; a power of two
@@ -65,47 +65,47 @@ def unflatten(state: Overlaps, vector: Array) -> Overlaps:
 
 
 @in_float64
-def diffusion(parts: Parts, state: Overlaps, order: str = "full") -> Array:
+def diffusion(setting: Setting, state: Overlaps, order: str = "full") -> Array:
     """D = Cov[V] / batch of the moving variables, (n, n): N times what P gains per unit α.
 
     Args:
-        parts: the parts of the system.
+        setting: of the system.
         state: the overlaps.
         order: "full", or "flow", which drops the η² part of V as the drift does.
 
     Returns:
         D; zero for a rule that does not sample.
     """
-    if not parts.rule.noise:
+    if not setting.rule.noise:
         return jnp.zeros((flatten(state).size,) * 2)
-    return step_moments(parts, state, order)[1] * parts.rule.noise
+    return step_moments(setting, state, order)[1] * setting.rule.noise
 
 
 @in_float64
-def step_moments(parts: Parts, state: Overlaps, order: str = "full", seed: int = SEED):
+def step_moments(setting: Setting, state: Overlaps, order: str = "full", seed: int = SEED):
     """Mean (n,), which is the drift, and covariance (n, n) of V, for one example of a batch."""
-    closed = parts.student.activation in CLOSED
+    closed = setting.student.activation in CLOSED
     points = None if closed else normal_points(state.gram.shape[1], seed)
-    return _step_moments(parts, state, order, points)
+    return _step_moments(setting, state, order, points)
 
 
 @eqx.filter_jit
 def _step_moments(
-    parts: Parts, state: Overlaps, order: str, points: Array | None
+    setting: Setting, state: Overlaps, order: str, points: Array | None
 ) -> tuple[Array, Array]:
-    K, (L, d, _) = parts.student.units, state.gram.shape
-    covariances = jnp.asarray(parts.spectrum.values)[:, None, None] * jnp.asarray(state.gram)
+    K, (L, d, _) = setting.student.units, state.gram.shape
+    covariances = jnp.asarray(setting.spectrum.values)[:, None, None] * jnp.asarray(state.gram)
     root, inverse = symmetric_roots(jnp.sum(covariances, axis=0))
     exact = points is None
-    mean, covariance = _exact(parts, root) if exact else _averaged(parts, root, points)
+    mean, covariance = _exact(setting, root) if exact else _averaged(setting, root, points)
     A = covariances @ inverse
 
     def seen(products: Array) -> Array:
         first, second = products[: K * d].reshape(K, d), products[K * d :].reshape(K, K)
-        return _change(parts, jnp.einsum("lmn,in->lim", A, first), second, order)
+        return _change(setting, jnp.einsum("lmn,in->lim", A, first), second, order)
 
     def unseen(first: Array) -> Array:
-        return _change(parts, first.reshape(L, K, d), jnp.zeros((K, K)), order)
+        return _change(setting, first.reshape(L, K, d), jnp.zeros((K, K)), order)
 
     B = jnp.einsum("lk,lmn->lmkn", jnp.eye(L), covariances) - jnp.einsum("lmr,knr->lmkn", A, A)
     omega = mean[K * d :].reshape(K, K)
@@ -114,25 +114,25 @@ def _step_moments(
 
 
 @in_float64
-def diffusion_error(parts: Parts, state: Overlaps) -> Array:
+def diffusion_error(setting: Setting, state: Overlaps) -> Array:
     """The relative error of D at a state, in the Frobenius norm; 0 for closed forms.
 
     From two independent scramblings of the points: |D − D'| / (√2 |D|).
     """
-    if parts.student.activation in CLOSED or not parts.rule.noise:
+    if setting.student.activation in CLOSED or not setting.rule.noise:
         return jnp.zeros(())
-    one, other = (step_moments(parts, state, seed=SEED + i)[1] for i in range(2))
+    one, other = (step_moments(setting, state, seed=SEED + i)[1] for i in range(2))
     return jnp.sqrt(jnp.sum((one - other) ** 2) / (2 * jnp.sum(one**2)))
 
 
-def _exact(parts: Parts, root: Array) -> tuple[Array, Array]:
+def _exact(setting: Setting, root: Array) -> tuple[Array, Array]:
     """Moments of (δ_i u_m, δ_i δ_j) by Wick's rule, over the variables (s_1 … s_K, u).
 
     Linear: s_i = Δ + label_noise · ε = δ_i is Gaussian itself. Quadratic: s_i = 2 x_i, and
     δ_i = s_i (Δ + label_noise · ε) needs the tilt by the quadratic form Δ.
     """
-    K, d, square = parts.student.units, len(root), parts.student.activation == "quadratic"
-    c, noise = parts.problem.output_weights(parts.student), parts.problem.label_noise
+    K, d, square = setting.student.units, len(root), setting.student.activation == "quadratic"
+    c, noise = setting.problem.output_weights(setting.student), setting.problem.label_noise
     s = 2 * root[:K] if square else jnp.tile(c @ root, (K, 1))
     mix = jnp.concatenate([s, jnp.eye(d)])  # (s, u) = mix · u
     C = mix @ mix.T
@@ -146,16 +146,16 @@ def _exact(parts: Parts, root: Array) -> tuple[Array, Array]:
     return mean, wick.covariance(series, groups)
 
 
-def _averaged(parts: Parts, root: Array, u: Array) -> tuple[Array, Array]:
+def _averaged(setting: Setting, root: Array, u: Array) -> tuple[Array, Array]:
     """The same by an average over points u; positive semidefinite whatever its error.
 
     The label noise ε is averaged exactly: the products are expanded in the orthogonal
     1, ε and ε² − 1, whose squares have the means 1, 1 and 2.
     """
     z = u @ root
-    g, slopes = jax.jvp(parts.student.g, (z,), (jnp.ones_like(z),))
-    f, noise = slopes[:, : parts.student.units], parts.problem.label_noise
-    gap = (g @ parts.problem.output_weights(parts.student))[:, None]
+    g, slopes = jax.jvp(setting.student.g, (z,), (jnp.ones_like(z),))
+    f, noise = slopes[:, : setting.student.units], setting.problem.label_noise
+    gap = (g @ setting.problem.output_weights(setting.student))[:, None]
     first, second = ((f[:, :, None] * v[:, None, :]).reshape(len(u), -1) for v in (u, f))
     products = jnp.concatenate([gap * first, (gap**2 + noise**2) * second], axis=1)
     once = noise * jnp.concatenate([first, 2 * gap * second], axis=1)
@@ -165,11 +165,11 @@ def _averaged(parts: Parts, root: Array, u: Array) -> tuple[Array, Array]:
     return mean, sum(term.T @ term for term in terms) / len(u)
 
 
-def _change(parts: Parts, first: Array, second: Array, order: str) -> Array:
+def _change(setting: Setting, first: Array, second: Array, order: str) -> Array:
     """V, flattened, of δ_i z^l_m (L, K, K + M) and δ_i δ_j (K, K): linear in both."""
-    _, student, teacher, rule, spectrum = parts
+    _, student, teacher, rule, spectrum = setting
     L, K, M = len(first), student.units, teacher.units
-    h = parts.h * jnp.asarray(parts.learning)[:, None, None]
+    h = setting.h * jnp.asarray(setting.learning)[:, None, None]
     Q = h * (first[:, :, :K] + first[:, :, :K].swapaxes(1, 2))
     if order == "full" and rule.noise:
         share = spectrum.values * spectrum.counts / jnp.sum(spectrum.counts)

@@ -1,0 +1,1 @@
+"""How the overlaps move: drift, fluctuations, the exact chain, closed forms and integration."""

@@ -1,0 +1,1 @@
+"""The population risk of quadratic committees: its Hessian, stationary points and minima."""

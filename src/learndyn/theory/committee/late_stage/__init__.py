@@ -1,0 +1,1 @@
+"""The approach to the teacher, after the escape."""

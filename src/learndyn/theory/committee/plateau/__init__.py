@@ -1,0 +1,1 @@
+"""The symmetric plateau, and the escape from it."""
