@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
 
 from learndyn.numerics import stiefel
-from learndyn.theory.committee.landscape import dimensions, risk, solutions
+from learndyn.theory.committee.landscape import risk, solutions
 from learndyn.theory.committee.landscape.solutions import distance, is_conserved, polar_factor
-from learndyn.theory.committee.late_stage import quadratic
 
 EPS = np.finfo(float).eps
 
@@ -30,27 +28,6 @@ S_REFERENCE = np.array(
     ]
 )
 RHO_INFINITY_ROW0 = [-0.24543841059878102, 0.3434677796934, -0.6651616300326938]
-
-
-def overlap_flow(Q0, rho0, T, t_end, eta=0.0):
-    """rho(t) and the last Q of the closed overlap equations, in t = η α."""
-    p, q = rho0.shape
-
-    def rates(_, y):
-        rho, Q = y[: p * q].reshape(p, q), y[p * q :].reshape(p, p)
-        Q = (Q + Q.T) / 2
-        m = np.trace(T) / q - np.trace(Q) / p
-        K = rho @ rho.T / q - Q @ Q / p
-        spread = np.sum(T**2) / q**2 - 2 * np.sum(rho**2) / (p * q) + np.sum(Q**2) / p**2
-        cubic = rho @ T @ rho.T / q**2 + Q @ Q @ Q / p**2
-        cubic -= (rho @ rho.T @ Q + Q @ rho @ rho.T) / (p * q)
-        drho = 4 / p * (m * rho + 2 * (rho @ T / q - Q @ rho / p))
-        noise = 16 * eta / p**2 * ((m**2 + 2 * spread) * Q + 4 * m * K + 8 * cubic)
-        return np.concatenate([drho.ravel(), (8 / p * (m * Q + 2 * K) + noise).ravel()])
-
-    start = np.concatenate([rho0.ravel(), Q0.ravel()])
-    run = solve_ivp(rates, (0, t_end), start, method="DOP853", rtol=1e-11, atol=1e-13)
-    return run.y[: p * q].T.reshape(-1, p, q), run.y[p * q :, -1].reshape(p, p)
 
 
 def conservation_cases():
@@ -163,11 +140,11 @@ def test_overlaps_reference_and_batch():
 
 @pytest.mark.parametrize("eta", [0.0, 0.1])
 @pytest.mark.parametrize("name", list(CASES))
-def test_conservation_is_what_the_equations_do(name, eta):
+def test_conservation_is_what_the_equations_do(quadratics, name, eta):
     Q0, rho0, T, conserved = CASES[name]
     assert np.linalg.eigvalsh(np.block([[T, rho0.T], [rho0, Q0]])).min() > 0
     assert is_conserved(Q0, rho0, T) is conserved
-    S = polar_factor(overlap_flow(Q0, rho0, T, 40.0, eta)[0])
+    S = polar_factor(quadratics.overlap_flow(Q0, rho0, T, 40.0, eta)[0])
     drift = np.abs(S - S[0]).max()
     # The integrator keeps 1e-11 a step; what is not conserved must stand far above that.
     assert drift < 1e-9 if conserved else drift > 1e-3
@@ -183,11 +160,11 @@ def test_cancelling_start_is_at_rest_at_first():
     assert np.abs(moved).max() < 1e-11
 
 
-def test_nearest_solution_is_reached_only_where_S_is_conserved():
+def test_nearest_solution_is_reached_only_where_S_is_conserved(quadratics):
     rng = np.random.default_rng(7)
     rho0, Q0 = 0.1 * rng.standard_normal((2, 2)), np.eye(2)
     for T, nearest in ((np.eye(2), True), (np.diag([1.4, 0.6]), False)):
-        rho, Q = overlap_flow(Q0, rho0, T, 60.0)
+        rho, Q = quadratics.overlap_flow(Q0, rho0, T, 60.0)
         S = polar_factor(rho[-1])
         # p = p*: the approach is exponential, and the end is the solution of its own S.
         rho_bar, Q_bar = solutions.solution_overlaps(S, T)
@@ -197,8 +174,8 @@ def test_nearest_solution_is_reached_only_where_S_is_conserved():
         assert abs(gap) < 1e-9 if nearest else gap > 1e-4
 
 
-def test_overparameterised_run_ends_at_the_reference():
-    rho, Q = overlap_flow(np.eye(6), RHO0, np.eye(3), 200.0)
+def test_overparameterised_run_ends_at_the_reference(quadratics):
+    rho, Q = quadratics.overlap_flow(np.eye(6), RHO0, np.eye(3), 200.0)
     np.testing.assert_allclose(
         polar_factor(rho), np.broadcast_to(S_REFERENCE, rho.shape), atol=1e-9
     )
@@ -237,78 +214,6 @@ def test_nearest_weights_are_a_solution_and_none_is_nearer():
     assert np.linalg.norm(nearest - V) < min(np.linalg.norm(other - V) for other in others)
 
 
-@pytest.mark.parametrize("eta", [0.0, 0.3])
-@pytest.mark.parametrize("p, p_star", [(3, 2), (4, 1), (6, 3)])
-def test_approach_to_the_solution_is_algebraic(p, p_star, eta):
-    t, Q0, T = 400.0, np.eye(p), np.eye(p_star)
-    rho0 = np.random.default_rng(12).standard_normal((p, p_star)) / 10
-    half, Q_half = (x[-1] if x.ndim == 3 else x for x in overlap_flow(Q0, rho0, T, t / 2, eta))
-    end = overlap_flow(Q_half, half, T, t / 2, eta)[0][-1]
-    rho_bar = solutions.solution_overlaps(polar_factor(rho0))[0]
-    growth = 1 / np.linalg.norm(end - rho_bar) - 1 / np.linalg.norm(half - rho_bar)
-    rate = growth / (t / 2) * quadratic.approach_distance(p, p_star)
-    # The next order, −k/t, averaged over the half, leaves O(log t/t²).
-    k = quadratic.approach_correction(p, p_star, eta)
-    assert abs(rate - 1 + k * np.log(2) / (t / 2)) < 20 / t**2
-
-
-def test_approach_is_exponential_without_spare_units():
-    assert quadratic.approach_distance(3, 3) == 0
-
-
-def test_gram_jacobian_is_that_of_differences():
-    rng = np.random.default_rng(13)
-    V, U = rng.standard_normal((2, 3, 4))
-    upper = np.triu_indices(4)
-    change = ((V + U / 2).T @ (V + U / 2) - (V - U / 2).T @ (V - U / 2))[upper]
-    np.testing.assert_allclose(dimensions.gram_jacobian(V) @ U.ravel(), change, atol=1e-14)
-
-
-@pytest.mark.parametrize("N, p", [(7, 3), (4, 6), (5, 5), (6, 1)])
-def test_gram_jacobian_counts_the_degrees_of_freedom(N, p):
-    V = np.random.default_rng(14).standard_normal((p, N))
-    rank = np.linalg.matrix_rank(dimensions.gram_jacobian(V))
-    assert rank == dimensions.degrees_of_freedom(N, p)
-
-
-@pytest.mark.parametrize("p, p_star", [(3, 2), (3, 3), (5, 1), (6, 3), (1, 1)])
-def test_rotations_span_the_manifold(p, p_star):
-    rng = np.random.default_rng(15)
-    V = solutions.nearest_weights(*(rng.standard_normal((units, 8)) for units in (p, p_star)))
-    moves = dimensions.rotation_directions(V)
-    # Rotations keep VᵀV: to first order they lie in the null space of its Jacobian.
-    assert np.abs(dimensions.gram_jacobian(V) @ moves.T).max(initial=0.0) < 1e-13
-    dimension = dimensions.manifold_dimension(p, p_star)
-    assert (np.linalg.matrix_rank(moves) if len(moves) else 0) == dimension
-
-
-@pytest.mark.parametrize("N, p, expected", [(7, 3, 18), (4, 6, 10), (5, 5, 15), (6, 1, 6)])
-def test_degrees_of_freedom(N, p, expected):
-    assert dimensions.degrees_of_freedom(N, p) == expected
-    V = np.random.default_rng(8).standard_normal((p, N))
-    units = np.eye(p * N).reshape(-1, p, N)
-    jacobian = [(U.T @ V + V.T @ U).ravel() for U in units]
-    assert np.linalg.matrix_rank(jacobian) == expected
-
-
-@pytest.mark.parametrize(
-    "p, p_star, N, expected",
-    [(3, 2, None, 3), (3, 3, None, 3), (5, 1, None, 4), (6, 3, 8, 12), (6, 2, 4, 9), (6, 7, 4, 14)],
-)
-def test_manifold_dimension(p, p_star, N, expected):
-    assert dimensions.manifold_dimension(p, p_star, N) == expected
-    N = N or p_star + 3
-    rng = np.random.default_rng(9)
-    _, d, Ot = np.linalg.svd(rng.standard_normal((p_star, N)), full_matrices=False)
-    V = np.sqrt(p / p_star) * stiefel.random_point(p, len(d), rng) @ (d[:, None] * Ot)
-    # All solutions are rotations of this one: count the directions in which rotations move it.
-    rows, columns = np.triu_indices(p, 1)
-    omega = np.zeros((len(rows), p, p))
-    omega[range(len(rows)), rows, columns] = 1.0
-    moves = ((omega - omega.transpose(0, 2, 1)) @ V).reshape(len(rows), -1)
-    assert np.linalg.matrix_rank(moves) == expected
-
-
 @pytest.mark.parametrize(
     "call, message",
     [
@@ -319,8 +224,6 @@ def test_manifold_dimension(p, p_star, N, expected):
         (lambda: distance(RHO0, RHO0, np.eye(3)), r"Q0: got shape \(3, 3\); allowed is \(6, 6\)"),
         (lambda: is_conserved(np.eye(6), RHO0, np.eye(2)), r"T: got shape \(2, 2\); allowed"),
         (lambda: is_conserved(np.eye(6), RHO0[None]), r"rho0: got shape \(1, 6, 3\); allowed"),
-        (lambda: dimensions.manifold_dimension(2, 3), "p: got 2; allowed is at least .* = 3"),
-        (lambda: dimensions.degrees_of_freedom(0, 3), "N: got 0; allowed is a positive integer"),
     ],
 )
 def test_bad_input(call, message):

@@ -8,7 +8,7 @@ import pytest
 
 import learndyn as ld
 
-REFERENCE = json.loads((pathlib.Path(__file__).parent / "deep_linear_reference.json").read_text())
+REFERENCE = json.loads((pathlib.Path(__file__).parent / "reference.json").read_text())
 RULES = {
     "SGD": lambda eta: ld.GradientDescent(eta),
     "NGD": lambda eta: ld.NaturalGradient(eta),

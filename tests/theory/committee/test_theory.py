@@ -9,7 +9,7 @@ import pytest
 import learndyn as ld
 from learndyn.simulation import measure_drift
 
-REFERENCE = json.loads((pathlib.Path(__file__).parent / "committee_reference.json").read_text())
+REFERENCE = json.loads((pathlib.Path(__file__).parent / "reference.json").read_text())
 
 
 def quadratic(p, p_star, eta, N=1000, **problem):

@@ -125,17 +125,6 @@ def test_local_exponent_is_the_slope_of_equation_52(beta):
     assert np.all(np.abs(learning_curve.local_exponent(alpha, **given) - slope) < bound)
 
 
-def test_fit_finds_what_was_put_in():
-    alpha = np.geomspace(1, 300, 30)
-    error = 2.5 * (alpha**-0.35 - 1000**-0.35)
-    fit = ld.analysis.fit_cut_power_law(alpha, error, end=1000.0)
-    assert fit.exponent == pytest.approx(0.35, abs=1e-7)
-    assert fit.amplitude == pytest.approx(2.5, rel=1e-6)
-    pure = ld.analysis.fit_cut_power_law(alpha, 3 * alpha**-0.6)
-    assert pure.exponent == pytest.approx(0.6, abs=1e-7)
-    assert pure.amplitude == pytest.approx(3.0, rel=1e-6)
-
-
 @pytest.mark.parametrize("beta", [0.3, 0.5])
 def test_small_exponents_need_the_correction(beta):
     """The exponent of the sum itself, by a pure power law and with the finite-L term."""
@@ -194,10 +183,3 @@ def test_printed_bound_49_holds_at_the_beginning_only(L, beta):
 def test_learning_rate_of_figure_7():
     # The caption's 1/(2 λ₊) ≈ 0.001 is 0.0095.
     assert 1 / (2 * learning_curve.lam_plus(128, 0.5)) == pytest.approx(0.0095, abs=5e-5)
-
-
-def test_bad_input():
-    with pytest.raises(ValueError, match="alpha: got"):
-        ld.analysis.fit_cut_power_law([1.0, 20.0], [1.0, 0.5], end=10.0)
-    with pytest.raises(ValueError, match="error: got"):
-        ld.analysis.fit_cut_power_law([1.0, 2.0], [1.0, -0.5])

@@ -1,0 +1,74 @@
+"""Lines, minima and power laws that end, through samples of a curve."""
+
+import numpy as np
+import pytest
+
+from learndyn.analysis.fits import (
+    cut_power_law_tolerance,
+    fit_cut_power_law,
+    fit_line,
+    fit_minimum,
+)
+
+
+def test_line():
+    x = np.arange(5.0)
+    fit = fit_line(x, 2 - 3 * x)
+    assert (fit.slope, fit.intercept) == pytest.approx((-3, 2))
+    bent = np.where(x < 3, 2 - 3 * x, 100.0)
+    assert fit_line(x, bent, window=(0, 2)).slope == pytest.approx(-3)
+
+
+def test_minimum_of_a_parabola_is_exact_and_of_a_smooth_curve_of_second_order():
+    x = np.arange(0.0, 3.0, 0.3)
+    found = fit_minimum(x, 2 * (x - 1.27) ** 2 + 5)
+    assert found == pytest.approx((1.27, 5.0))
+    off = []
+    for step in (0.2, 0.1):
+        x = np.arange(0.5, 6.0, step)
+        off.append(abs(fit_minimum(x, x - 2 * np.log(x)).x - 2))
+    assert off[0] < 0.2**2 and off[1] < 0.1**2
+
+
+def test_minimum_at_an_end_is_the_sample_there():
+    assert fit_minimum([0, 1, 2], [3, 2, 1]) == (2, 1)
+    assert fit_minimum([0, 1, 2, 3], [np.nan, 1, 2, 4]) == (1, 1)
+
+
+def test_minimum_needs_three_samples():
+    with pytest.raises(ValueError, match="fit_minimum: got 2 points; allowed are at least 3"):
+        fit_minimum([0, 1, 2], [1, np.nan, 3])
+
+
+def test_cut_power_law_is_found_again():
+    alpha = np.geomspace(1, 300, 30)
+    error = 2.5 * (alpha**-0.35 - 1000**-0.35)
+    fit = fit_cut_power_law(alpha, error, end=1000.0)
+    assert fit.exponent == pytest.approx(0.35, abs=1e-7)
+    assert fit.amplitude == pytest.approx(2.5, rel=1e-6)
+    pure = fit_cut_power_law(alpha, 3 * alpha**-0.6)
+    assert pure.exponent == pytest.approx(0.6, abs=1e-7)
+    assert pure.amplitude == pytest.approx(3.0, rel=1e-6)
+
+
+def test_cut_power_law_refuses_points_outside_its_range():
+    with pytest.raises(ValueError, match="x: got"):
+        fit_cut_power_law([1.0, 20.0], [1.0, 0.5], end=10.0)
+    with pytest.raises(ValueError, match="y: got"):
+        fit_cut_power_law([1.0, 2.0], [1.0, -0.5])
+
+
+@pytest.mark.parametrize("alpha_max", [np.inf, 1e4, 1e9])
+@pytest.mark.parametrize("s", [0.1, 0.5])
+def test_fits_stay_within_their_tolerance(s, alpha_max):
+    """Against every pattern of signs with one change: the worst tilts are among them."""
+    alpha, deviation = np.geomspace(1, 1e3, 200), 1e-4
+    clean = np.log(alpha**-s - alpha_max**-s)
+    bound = cut_power_law_tolerance(alpha, deviation, s, end=alpha_max)
+    off = []
+    for change in range(0, 200, 10):
+        tilt = np.where(np.arange(200) < change, deviation, -deviation)
+        fit = fit_cut_power_law(alpha, np.exp(clean + tilt), end=alpha_max)
+        off.append(abs(fit.exponent - s))
+    # 1.05: the bound is that of evenly spaced g, which a curved g exceeds a little.
+    assert 0.5 * bound < max(off) < 1.05 * bound
