@@ -1,4 +1,4 @@
-"""Fig. 18: order parameters of higher order, R^(l) and Q^(l) with l = 4 and 6, on the plateau.
+"""Fig. 18: order parameters of higher power, R^(l) and Q^(l) with l = 4 and 6, on the plateau.
 
 The start of Fig. 4, flow limit. Moments are sums over levels, so the levels are kept along the
 way. The quick preset is the paper's size.
@@ -6,14 +6,11 @@ way. The quick preset is the paper's size.
 
 import dataclasses
 
-import jax
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.numerics import ode
-from learndyn.numerics.precision import to_numpy
 from learndyn.plotting import curves, panels
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
@@ -28,16 +25,15 @@ from learndyn.theory.committee import errata
 from learndyn.theory.committee.dynamics.moments import moment, traces
 from learndyn.theory.committee.plateau import erf as erf_plateau
 from learndyn.theory.committee.plateau import erf_uniform
-from learndyn.theory.committee.state import Overlaps
 
-TITLE = "Order parameters of orders 4 and 6 on the plateau, L = 10, K = M = 4 (Fig. 18)"
+TITLE = "Order parameters of powers 4 and 6 on the plateau, L = 10, K = M = 4 (Fig. 18)"
 
 
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """Sizes of the study; times are α, `settled` one on the plateau."""
+    """Sizes of the study; times are α, `settled` one on the plateau; `powers` are the l."""
 
-    orders: tuple[int, ...] = (4, 6)
+    powers: tuple[int, ...] = (4, 6)
     L: int = 10
     M: int = 4
     N: int = 7000
@@ -53,31 +49,19 @@ PRESETS = {"quick": Params(), "paper": Params()}
 def compute(params: Params, report: Report) -> xr.Dataset:
     """Moments along the flow from one start, and the fixed points of its teacher."""
     system = plateau_system(params.L, params.M, params.N)
-    state = ld.start(system, key=params.key).state
     times = np.linspace(0, params.end, params.points)
     report(0.1)
-    levels = _levels(system, state, times)
+    record = ld.solve(system, times, key=params.key, order="flow", states=True)
     report(0.9)
-    rows = [_moments(system, levels, times, l) for l in params.orders]
+    rows = [_moments(system, record, l) for l in params.powers]
     report(1.0)
     sizes = {"settled": params.settled, "L": params.L, "N": system.dim}
-    return xr.concat(rows, xr.Variable("order", list(params.orders))).assign_attrs(sizes)
+    return xr.concat(rows, xr.Variable("power", list(params.powers))).assign_attrs(sizes)
 
 
-def _levels(system: ld.System, state: Overlaps, times: np.ndarray) -> Overlaps:
-    """The overlaps of every level at every time: `solve` keeps their sums only."""
-    theory = ld.theory_of(system)
-    flow = lambda levels: theory.drift(levels, "flow")
-    with jax.enable_x64(True):
-        keep = lambda levels: levels
-        bound = jax.numpy.asarray(np.inf)
-        found = ode.integrate(flow, state, times, keep, rtol=1e-8, atol=1e-10, bound=bound)
-    return to_numpy(found.saved)
-
-
-def _moments(system: ld.System, levels: Overlaps, times: np.ndarray, l: int) -> xr.Dataset:
+def _moments(system: ld.System, record: xr.Dataset, l: int) -> xr.Dataset:
     """R^(l), Q^(l): along the way, exact on the plateau, and by Eq. 98 corrected and printed."""
-    spectrum, t = spectrum_of(system), levels.T[0]
+    spectrum, t = spectrum_of(system), record["state_T"].values[0]
     lam, M = spectrum.values, t.shape[1]
     T1, Tl = moment(t, lam, 1), moment(t, lam, l)
     (T, D), (T_l, D_l) = erf_uniform.uniform_part(T1), erf_uniform.uniform_part(Tl)
@@ -86,8 +70,8 @@ def _moments(system: ld.System, levels: Overlaps, times: np.ndarray, l: int) -> 
     R_printed, Q_printed = errata.printed_eq98(T_l, T, D, M)
     return xr.Dataset(
         {
-            "R": (("time", "student", "teacher"), moment(levels.R, lam, l)),
-            "Q": (("time", "student", "student'"), moment(levels.Q, lam, l)),
+            "R": (("time", "student", "teacher"), moment(record["state_R"], lam, l)),
+            "Q": (("time", "student", "student'"), moment(record["state_Q"], lam, l)),
             "R_exact": ("teacher", moment(exact.R, lam, l)[0]),
             "Q_exact": float(moment(exact.Q, lam, l)[0, 0]),
             "R_98": R_98,
@@ -97,16 +81,16 @@ def _moments(system: ld.System, levels: Overlaps, times: np.ndarray, l: int) -> 
             "trace": traces(lam, spectrum.counts / spectrum.dim)[l - 1],
             "uneven": erf_uniform.unevenness(T1) * erf_uniform.unevenness(Tl),
         },
-        {"time": ("time", times, {"long_name": "time", "unit": "steps / N"})},
+        {"time": record["time"]},
     )
 
 
 def draw(data: xr.Dataset) -> Figure:
-    """R and Q of each order, with the plateau enlarged."""
-    figure, axes = panels(2 * data.sizes["order"])
-    pairs = [(l, name) for l in data["order"].values for name in "RQ"]
+    """R and Q of each power, with the plateau enlarged."""
+    figure, axes = panels(2 * data.sizes["power"])
+    pairs = [(l, name) for l in data["power"].values for name in "RQ"]
     for axis, (l, name) in zip(axes, pairs, strict=True):
-        one = data.sel(order=l)
+        one = data.sel(power=l)
         curves(axis, one[name])
         axis.set_ylabel(f"${name}^{{({l})}}$")
         _enlarge(axis.inset_axes((0.16, 0.46, 0.32, 0.48)), one, name)
@@ -132,14 +116,14 @@ def _enlarge(inset, one: xr.Dataset, name: str) -> None:
 
 
 def check(data: xr.Dataset) -> list[Claim]:
-    """For each order: heights of R, one height of Q, and Eq. 98 as their means."""
+    """For each power: heights of R, one height of Q, and Eq. 98 as their means."""
     settled = data.sel(time=data.attrs["settled"])
-    rows = [settled.sel(order=l) for l in data["order"].values]
+    rows = [settled.sel(power=l) for l in data["power"].values]
     return [claim for one in rows for claim in (*_heights(one), *_formulas(one))]
 
 
 def _heights(one: xr.Dataset) -> list[Claim]:
-    l, M, width = int(one["order"]), one.sizes["teacher"], float(spread(one))
+    l, M, width = int(one["power"]), one.sizes["teacher"], float(spread(one))
     gaps = np.abs(one["R"].mean("student") - one["R_exact"])
     return [
         Claim(
@@ -178,7 +162,7 @@ def _farthest(values: xr.DataArray, height: float) -> float:
 
 
 def _formulas(one: xr.Dataset) -> list[Claim]:
-    l = int(one["order"])
+    l = int(one["power"])
     return [
         Claim(
             statement=f"{what} on the plateau, closed form for uniform T",
