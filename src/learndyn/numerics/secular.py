@@ -60,8 +60,8 @@ class RankOne:
         self._w = _corrected(self._d, self._w, self._pole, self._offset, abs(rho))
         roots = self._sign * (self._d[self._pole] + self._offset)
         found = np.concatenate([roots, d[self._dead]])
-        self._order = np.argsort(found, kind="stable")
-        self.values = found[self._order]
+        self._ascending = np.argsort(found, kind="stable")
+        self.values = found[self._ascending]
 
     def overlaps(self, v: ArrayLike) -> np.ndarray:
         """u_j · v for every normalised eigenvector u_j, without forming the eigenvectors.
@@ -82,7 +82,7 @@ class RankOne:
             u /= np.linalg.norm(u, axis=1, keepdims=True)
             found[rows] = u @ v[self._live]
         found[n:] = v[self._dead]
-        return found[self._order]
+        return found[self._ascending]
 
     def vectors(self) -> np.ndarray:
         """The eigenvectors as columns (n, n), in the order of `values`."""

@@ -35,11 +35,11 @@ class Pairs(NamedTuple):
 
 
 def untilted(C: Array) -> Series:
-    """The series of plain Gaussian moments: order zero only, for pairs of power 0."""
+    """The series of plain Gaussian moments: the first term only, for pairs of power 0."""
     return Series(jnp.ones(1), C[None])
 
 
-def tilted(C: Array, cross: Array, sigma: Array, c: Array, noise: Array, order: int) -> Series:
+def tilted(C: Array, cross: Array, sigma: Array, c: Array, noise: Array, highest: int) -> Series:
     """The series of the tilt by Δ = Σ_k c_k z_k² + noise · ε.
 
     Args:
@@ -48,19 +48,19 @@ def tilted(C: Array, cross: Array, sigma: Array, c: Array, noise: Array, order: 
         sigma: covariance (m, m) of z.
         c: weights (m,) of the squares.
         noise: standard deviation of the Gaussian that is added to Δ.
-        order: the largest power of Δ that is asked for.
+        highest: the largest power of Δ that is asked for.
 
     Returns:
-        The series up to that order.
+        The series up to that power.
     """
     A_sigma, power = c[:, None] * sigma, jnp.eye(len(c))
     S, logs = [C], [jnp.zeros(())]
-    for k in range(1, order + 1):
+    for k in range(1, highest + 1):
         S.append(2**k * cross @ power @ (c[:, None] * cross.T))
         power = power @ A_sigma
         logs.append(2 ** (k - 1) / k * jnp.trace(power) + (noise**2 / 2 if k == 2 else 0.0))
     Z = [jnp.ones(())]
-    for n in range(1, order + 1):  # of n Z_n = Σ_k k (log Z)_k Z_{n−k}
+    for n in range(1, highest + 1):  # of n Z_n = Σ_k k (log Z)_k Z_{n−k}
         Z.append(sum((k * logs[k] * Z[n - k] for k in range(1, n + 1)), jnp.zeros(())) / n)
     return Series(jnp.stack(Z), jnp.stack(S))
 

@@ -80,10 +80,10 @@ def _passes(problem: AbstractProblem, batch: int, dtype) -> Batches:
     count = len(every.x)
     steps = count // batch
 
-    def draw(order: Array, source: Source) -> tuple[Array, Array, Array]:
+    def draw(shuffled: Array, source: Source) -> tuple[Array, Array, Array]:
         place = source.step % steps
-        order = jax.lax.cond(place == 0, lambda: source.permutation(count), lambda: order)
-        index = jax.lax.dynamic_slice(order, (place * batch,), (batch,))
-        return (*every.take(index, dtype), order)
+        shuffled = jax.lax.cond(place == 0, lambda: source.permutation(count), lambda: shuffled)
+        index = jax.lax.dynamic_slice(shuffled, (place * batch,), (batch,))
+        return (*every.take(index, dtype), shuffled)
 
     return Batches(lambda: jnp.zeros(count, jnp.int32), draw)

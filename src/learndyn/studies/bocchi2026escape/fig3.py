@@ -106,7 +106,7 @@ def check(data: xr.Dataset) -> list[Claim]:
     nearest = int(others["distance"].argmin("start"))
     matched = _tail(data["distance"][0], eta) * quadratic.approach_distance(p, q)
     rates = _tail(data["error"] ** 0.5, eta) * np.sqrt(quadratic.tail_risk(p, q, eta))
-    next_order = 2 * quadratic.approach_correction(p, q, eta) / (eta * float(end["time"]))
+    left_out = 2 * quadratic.approach_correction(p, q, eta) / (eta * float(end["time"]))
     next_from = "next order k/t of the tail, t = ηα at the window's beginning"
     return [
         Claim(
@@ -116,7 +116,7 @@ def check(data: xr.Dataset) -> list[Claim]:
             "=",
             1.0,
             float(matched),
-            next_order,
+            left_out,
             next_from,
         ),
         Claim(
@@ -136,7 +136,7 @@ def check(data: xr.Dataset) -> list[Claim]:
             "=",
             1.0,
             float(rates[abs(rates - 1).argmax("start")]),
-            next_order,
+            left_out,
             next_from,
         ),
     ]

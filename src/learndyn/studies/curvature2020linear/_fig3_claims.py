@@ -13,14 +13,14 @@ NATURAL = ["NGD", "NGD-d"]
 def claims_of(data: xr.Dataset) -> list[Claim]:
     """All claims: the first case's are the paper's, the others say that its choices matter not."""
     first = data.isel(case=0)
-    orders = [claim for case in data["case"].values for claim in _orders(data.sel(case=case))]
+    rankings = [claim for case in data["case"].values for claim in _rankings(data.sel(case=case))]
     ends = [_end(first, str(rule)) for rule in data["rule"].values]
     separate = [_separation(first, faster, slower, int(data.attrs["rank"]))
                 for faster, slower in [("NGD", "√NGD"), ("√NGD", "SGD")]]  # fmt: skip
-    return [*orders, *separate, _straight(first), *ends, _unshared(first)]
+    return [*rankings, *separate, _straight(first), *ends, _unshared(first)]
 
 
-def _orders(case: xr.Dataset) -> list[Claim]:
+def _rankings(case: xr.Dataset) -> list[Claim]:
     """√NGD generalises as SGD does and stops as early as NGD: each of the two nearer the one."""
     best, stop = case["best"], xr.ufuncs.log(case["stop"])
     sgd, ngd = best.sel(rule="SGD"), best.sel(rule="NGD")

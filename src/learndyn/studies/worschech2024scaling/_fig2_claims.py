@@ -120,7 +120,7 @@ def _exponent(data: xr.Dataset) -> Claim:
         "right_noise"
     ]
     left_out = left_out + corrections.gamma_remainder(alpha, **_units(data))
-    order = ld.analysis.cut_power_law_tolerance(alpha, float(left_out.max()), s, end=last)
+    turned = ld.analysis.cut_power_law_tolerance(alpha, float(left_out.max()), s, end=last)
     each = _each(data, "corrected")
     return Claim(
         statement=f"β = {beta:g}: exponent of the simulations in the window is β/(1+β)",
@@ -128,7 +128,7 @@ def _exponent(data: xr.Dataset) -> Claim:
         relation="=",
         expected=s,
         measured=fitted(data, data["right_even"].mean("even"), "corrected")[0],
-        tolerance=_bound(each, "even") + order,
+        tolerance=_bound(each, "even") + turned,
         tolerance_from=f"Student t at {LEVEL:.0%} over runs; next orders over the fit",
     )
 

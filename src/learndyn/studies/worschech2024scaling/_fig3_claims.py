@@ -38,9 +38,9 @@ def check(data: xr.Dataset) -> list[Claim]:
 
 def _follows(one: xr.Dataset, source: str, inputs: str, noise: float) -> Claim:
     """`noise`: how much more an image can shake the weights than Gaussian inputs do."""
-    order = (one["finite_eta"] / one["theory"] - 1).values * noise
+    left_out = (one["finite_eta"] / one["theory"] - 1).values * noise
     who = f"{inputs}, N_l = {int(one['n'])}"
-    return follows_flow(_ratio(one), order, one["time"].values, who=who, source=source)
+    return follows_flow(_ratio(one), left_out, one["time"].values, who=who, source=source)
 
 
 def _integral(one: xr.Dataset) -> Claim:
@@ -49,14 +49,14 @@ def _integral(one: xr.Dataset) -> Claim:
     now = one.isel(time=at)
     ratio, theory = _ratio(now), float(now["theory"])
     rule = abs(float(now["midpoint"] - now["corrected"]))
-    order = float(now["finite_eta"]) - theory
+    left_out = float(now["finite_eta"]) - theory
     return Claim(
         statement=f"N_l = {int(one['n'])}: mean error of networks at α = {float(now['time']):.4g}",
         source="Eqs. 11 and 79",
         relation="=",
         expected=float(now["corrected"]),
         measured=theory * float(ratio.value),
-        tolerance=rule + order + theory * float(ratio.allowed()),
+        tolerance=rule + left_out + theory * float(ratio.allowed()),
         tolerance_from=f"sum as integral, next order in η, Student t at {LEVEL:.0%}",
         kind="erratum",
         printed=f"{float(now['printed']):.4g}, by L instead of N_l in the first gamma function",

@@ -108,7 +108,7 @@ def steps(trials: int, key: int) -> list[Row]:
     finite = SPECTRUM.dim * (ahead.Q - state.Q)[0, 0, 0]  # the exact mean of a step at this N
     off = error.Q[0, 0, 0] + abs(finite - right.Q[0, 0, 0])
     rows.append(Row("18, dQ", f"η² part of dQ^(0)_11/dα, {size}", how, noise[0], off, *noise[1:]))
-    return [*rows, _last_order(trials, key)]
+    return [*rows, _last_power(trials, key)]
 
 
 @in_float64
@@ -116,7 +116,7 @@ def _advance(theory, state: ld.Overlaps) -> ld.Overlaps:
     return eqx.filter_jit(lambda theory, state: theory.advance(state))(theory, state)
 
 
-def _last_order(trials: int, key: int) -> Row:
+def _last_power(trials: int, key: int) -> Row:
     eta = 0.3
     system = committee_system("linear", SPECTRUM, eta=eta, sigma_J=0.5)
     start = ld.start(system, key=key)

@@ -76,13 +76,13 @@ def ratio_to_flow(networks: xr.DataArray, flow: xr.DataArray) -> Ratio:
 
 
 def follows_flow(
-    ratio: Ratio, next_order: np.ndarray, alpha: np.ndarray, *, who: str, source: str
+    ratio: Ratio, left_out: np.ndarray, alpha: np.ndarray, *, who: str, source: str
 ) -> Claim:
     """The claim that networks follow the flow, at the α where they do so least.
 
     Args:
         ratio: networks over flow.
-        next_order: the relative size of what the flow leaves out, (time,).
+        left_out: the relative size of what the flow leaves out, (time,).
         alpha: the times, (time,).
         who: whose mean error, for the statement.
         source: of the claim.
@@ -90,7 +90,7 @@ def follows_flow(
     Returns:
         The claim.
     """
-    off, bound = np.abs(ratio.value - 1), next_order + ratio.allowed(len(alpha))
+    off, bound = np.abs(ratio.value - 1), left_out + ratio.allowed(len(alpha))
     worst = int(np.argmax(off - bound))
     times = f"{ratio.starts} starts, {len(alpha)} times"
     return Claim(

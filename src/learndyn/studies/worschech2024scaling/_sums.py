@@ -81,7 +81,7 @@ def label(one: xr.Dataset) -> str:
     return f"β = {float(one['beta']):g}, η = {float(one['eta']):.2g}"
 
 
-def order_zero(one: xr.Dataset) -> Claim:
+def ends_claim(one: xr.Dataset) -> Claim:
     """Integral and order 0 against the sum, for α ≥ 1/(2 η λ₊)."""
     part = late(one)
     return Claim(

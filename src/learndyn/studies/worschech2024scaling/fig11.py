@@ -61,7 +61,7 @@ def draw(data: xr.Dataset) -> Figure:
 def check(data: xr.Dataset) -> list[Claim]:
     """The limit of small η, the growth with η, and the order in β."""
     deviation = largest_deviation(data).transpose("eta", "beta").values
-    order = [
+    rising = [
         ("grows with η: smallest step in η", np.diff(deviation, axis=0)),
         ("grows as β falls: smallest step in β", np.diff(deviation, axis=1)),
     ]
@@ -77,7 +77,7 @@ def check(data: xr.Dataset) -> list[Claim]:
                 tolerance=0.0,
                 tolerance_from="an order",
             )
-            for what, steps in order
+            for what, steps in rising
         ),
     ]
 

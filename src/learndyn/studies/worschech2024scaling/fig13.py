@@ -55,8 +55,8 @@ def _curves(params: Params, eta: float) -> xr.Dataset:
     units |= {"beta": params.beta, "eta": eta}
     alpha = np.geomspace(*learning_curve.window(**units), params.points)
     curve = lambda order: linear.mean_curve(Setting.of(system), alpha, order)["error"]
-    order = corrections.noise_remainder(alpha, sigma_J=params.sigma_J, **units)
-    rows = {"alpha": alpha, "full": curve("full"), "flow": curve("flow"), "order": order}
+    left = corrections.noise_remainder(alpha, sigma_J=params.sigma_J, **units)
+    rows = {"alpha": alpha, "full": curve("full"), "flow": curve("flow"), "left_out": left}
     return xr.Dataset({name: ("point", values) for name, values in rows.items()})
 
 
@@ -111,7 +111,7 @@ def _factor(one: xr.Dataset) -> Claim:
         relation="=",
         expected=expected,
         measured=float(middle["full"] / middle["flow"]),
-        tolerance=expected * float(middle["order"]),
+        tolerance=expected * float(middle["left_out"]),
         tolerance_from="next order, η/(2 − η) · ε(α)/ε(0)",
         kind="finding",
     )
@@ -129,6 +129,6 @@ def _exponent(one: xr.Dataset) -> Claim:
         relation="=",
         expected=flow,
         measured=fit("full"),
-        tolerance=ld.analysis.cut_power_law_tolerance(alpha, float(part["order"].max()), flow),
+        tolerance=ld.analysis.cut_power_law_tolerance(alpha, float(part["left_out"].max()), flow),
         tolerance_from="a factor that varies by η/(2 − η) · ε(α)/ε(0) over the fit",
     )

@@ -82,9 +82,9 @@ def _curves(params: Params, inputs: ld.Gaussian, n: int, done: Counter) -> xr.Da
     found["theory"] = "time", given_frame.mean_error(times, Sigma, n, eta=eta, sigma_J=sigma_J)
     found["asymptote"] = given_frame.mean_asymptote(Sigma, n, sigma_J=sigma_J)
     found["eigenbasis"] = features.asymptote(lam, n, sigma_J=sigma_J)
-    orders = [linear.mean_curve(Setting.of(inside), times, o)["error"] for o in ("full", "flow")]
+    both = [linear.mean_curve(Setting.of(inside), times, o)["error"] for o in ("full", "flow")]
     # An upper bound here: trained coordinates of the eigenbasis have the largest variance.
-    found["next_order"] = "time", orders[0] / orders[1] - 1
+    found["left_out"] = "time", both[0] / both[1] - 1
     return found.assign_coords(time=("time", times, {"long_name": "α = steps / N"}))
 
 
@@ -133,22 +133,22 @@ def check(data: xr.Dataset) -> list[Claim]:
 
 def _curve(one: xr.Dataset) -> Claim:
     ratio = ratio_to_flow(one["networks"], one["flow"])
-    order, alpha = one["next_order"].values, one["time"].values
+    left_out, alpha = one["left_out"].values, one["time"].values
     source = "Eqs. 83 and 84, its factors in an order that exists"
-    return follows_flow(ratio, order, alpha, who=f"N_l = {int(one['n'])}", source=source)
+    return follows_flow(ratio, left_out, alpha, who=f"N_l = {int(one['n'])}", source=source)
 
 
 def _end(one: xr.Dataset) -> Claim:
     last, limit = one.isel(time=-1), float(one["asymptote"])
     ratio, theory = ratio_to_flow(last["networks"], last["flow"]), float(last["theory"])
-    order = theory * float(last["next_order"])
+    left_out = theory * float(last["left_out"])
     return Claim(
         statement=f"N_l = {int(one['n'])}: mean error of networks at α = {float(last['time']):g}",
         source="Eq. 88, Fig. 15",
         relation="=",
         expected=limit,
         measured=theory * float(ratio.value),
-        tolerance=theory - limit + order + theory * float(ratio.allowed()),
+        tolerance=theory - limit + left_out + theory * float(ratio.allowed()),
         tolerance_from=f"what is left to learn, next order in η, Student t at {LEVEL:.0%}",
     )
 

@@ -182,7 +182,7 @@ def _exponents(data: xr.Dataset, beta: float) -> list[Claim]:
     error, law, late = (_fitted(one, name) for name in ("error", "law", "law_from_escape"))
     finite_size = float(np.median(law) - s)
     tolerance = float(np.median(abs(late - law) + law * one["distance"].values))
-    orders = "levels learn from α = 0 or from the escape; next order |J − B|/|B|"
+    neglected = "levels learn from α = 0 or from the escape; next order |J − B|/|B|"
     decided = abs(finite_size) <= VISIBLE * s and not one["apart"].median()
     so = f"finite L makes it {np.median(law):.3g} in the late law" + _early(one)
     plain = Claim(
@@ -192,14 +192,14 @@ def _exponents(data: xr.Dataset, beta: float) -> list[Claim]:
         expected=s,
         measured=float(np.median(error)),
         tolerance=abs(finite_size) + tolerance,
-        tolerance_from=f"finite L in the late law; {orders}",
+        tolerance_from=f"finite L in the late law; {neglected}",
         why_open="" if decided else so,
     )
     corrected = plain._replace(
         statement=f"β = {beta:g}: the same, less the finite-L correction of the late law",
         measured=s + float(np.median(error - law)),
         tolerance=tolerance,
-        tolerance_from=orders,
+        tolerance_from=neglected,
         why_open="" if tolerance <= s / 2 else f"too early{_early(one)}",
     )
     return [plain, corrected]

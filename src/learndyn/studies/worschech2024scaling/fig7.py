@@ -68,8 +68,8 @@ def check(data: xr.Dataset) -> list[Claim]:
         _window_start(right),
         _worst_case(right),
         _worst_case_is_a_bound(right),
-        _sums.order_zero(left),
-        _sums.order_zero(right),
+        _sums.ends_claim(left),
+        _sums.ends_claim(right),
         _order_zero_is_no_bound(left),
         _equation_49(left),
     ]

@@ -162,7 +162,7 @@ def printed_eq6(alpha: ArrayLike, spectrum: Spectrum, eta: float, sigma_J: float
 def printed_eq25(
     state: moments.Moments, lam: ArrayLike, phi: ArrayLike, eta: float
 ) -> tuple[Array, Array]:
-    """(dR, dQ)/dα of the last order L−1 for one linear unit as Eq. 25 prints them.
+    """(dR, dQ)/dα of the last power L−1 for one linear unit as Eq. 25 prints them.
 
     The O(η) terms have the wrong sign; the η² term is right.
     """

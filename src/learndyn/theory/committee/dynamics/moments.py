@@ -148,14 +148,14 @@ def _right_hand_side(
 
 
 def shifted(moments: Moments, coefficients: Array) -> tuple[Array, Array, Array]:
-    """(Q, R, T) of orders 1 … L from those of 0 … L−1, the last by Cayley-Hamilton.
+    """(Q, R, T) of powers 1 … L from those of 0 … L−1, the last by Cayley-Hamilton.
 
     Args:
-        moments: orders 0 … L−1.
+        moments: powers 0 … L−1.
         coefficients: c_l of `characteristic`, (L,).
 
     Returns:
-        The three arrays, shifted by one order.
+        The three arrays, shifted by one power.
     """
     close = lambda X: jnp.concatenate([X[1:], -jnp.tensordot(coefficients, X, 1)[None]])
     return close(moments.Q), close(moments.R), close(moments.T)
