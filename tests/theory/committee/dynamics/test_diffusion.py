@@ -31,7 +31,7 @@ def overlaps(L, K, M, seed=0):
 
 
 def increments(system, u, epsilon, state):
-    """V of `theory.committee.diffusion`, written out; u (points, L, d) standard normal."""
+    """V of `theory.committee.dynamics.diffusion`, written out; u (points, L, d) standard normal."""
     setting = Setting.of(system)
     lam, counts, K = setting.spectrum.values, setting.spectrum.counts, setting.student.units
     g, slope = ACTIVATIONS[setting.student.activation]
@@ -45,8 +45,8 @@ def increments(system, u, epsilon, state):
         noise = h**2 * lam[l] * counts[l] / counts.sum() / setting.rule.batch
         for i in range(K):
             for j in range(i, K):
-                pull = h * (delta[:, i] * z[:, l, j] + z[:, l, i] * delta[:, j])
-                Q.append(pull + noise * delta[:, i] * delta[:, j])
+                drift = h * (delta[:, i] * z[:, l, j] + z[:, l, i] * delta[:, j])
+                Q.append(drift + noise * delta[:, i] * delta[:, j])
             R.extend(h * delta[:, i] * z[:, l, n] for n in range(K, z.shape[2]))
     return np.stack(Q + R, axis=1)
 

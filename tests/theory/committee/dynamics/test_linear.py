@@ -40,11 +40,11 @@ def field(setting, gram, noisy):
         h[np.cumsum(spectrum.counts) > student.trainable] = 0.0
     rows = np.zeros((len(c), 1))
     rows[:K] = 1.0
-    pull = h * lam * (rows @ (c @ gram)[:, None, :])
+    drift = h * lam * (rows @ (c @ gram)[:, None, :])
     total = c @ np.sum(lam * gram, axis=0) @ c + float(problem.label_noise) ** 2
     phi = (spectrum.counts / spectrum.dim)[:, None, None]
     noise = h**2 * lam * phi * total * (rows @ rows.T) / rule.batch if noisy else 0.0
-    return pull + pull.swapaxes(1, 2) + noise
+    return drift + drift.swapaxes(1, 2) + noise
 
 
 def integrated(field, start, times):
