@@ -21,8 +21,8 @@ import xarray as xr
 from foundation import ETA, P_STAR, N, P, numpy_loop, seconds
 
 import learndyn as ld
-from learndyn.numerics.random import Source, run_words
-from learndyn.simulation.placing import cores
+from learndyn.numerics.random import Source, key_of_run
+from learndyn.simulation.parallel import cores
 from learndyn.studies import registry
 from learndyn.studies.bocchi2026escape._model import quadratic_system
 from learndyn.theory import Refused
@@ -51,7 +51,7 @@ def ceilings() -> dict[str, float]:
     big = jnp.ones(size, jnp.float32)
     found = {"bytes": rate(again(20, lambda i, x: x + 1), 40 * big.nbytes, big)}
     for name in ("float32", "float64"):
-        draw = lambda i, x: x + Source(run_words(0, 0), i).normal(x.shape, x.dtype)
+        draw = lambda i, x: x + Source(key_of_run(0, 0), i).normal(x.shape, x.dtype)
         product = lambda i, A: A @ A / n
         x, A = jnp.zeros(numbers, name), jnp.ones((n, n), name)
         found[f"normals {name}"] = rate(again(200, draw), 200 * numbers, x)

@@ -247,7 +247,7 @@ class MeanGap(AbstractTheory):
         weights, teacher = sample(self.system, key)
         return self.project(weights, teacher), lambda: (weights, teacher)
 
-    def check(self, state):
+    def as_state(self, state):
         return state
 
     def project(self, weights, teacher):

@@ -17,9 +17,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from learndyn.numerics.checks import positive_int, seed
+from learndyn.numerics.progress import reporting
 from learndyn.problems.files import VARIABLE, data_folder
 from learndyn.records import save, whole_file
-from learndyn.simulation.progress import reporting
 from learndyn.studies import registry
 from learndyn.studies.claims import Claim, to_json
 from learndyn.theory.references import PAPERS

@@ -42,16 +42,16 @@ class Start:
         """The teacher's weights, float64."""
         return self._realised[1]
 
-    def check(self, system: System, *, weights: bool) -> None:
+    def check_fits(self, system: System, theory: AbstractTheory | None, *, weights: bool) -> None:
         """Raises a ValueError where the start is not one of the system.
 
         Args:
             system: the system.
+            theory: the one that covers it, if any.
             weights: whether weights are asked for as well, which costs their realising.
         """
-        theory = find_theory(system)
         if theory is not None and self.state is not None:
-            theory.check(self.state)
+            theory.as_state(self.state)
         if weights:
             system.network.check_weights(self.weights, system.problem.input_shape)
 
@@ -97,14 +97,19 @@ def start(
         if state is not None:
             raise ValueError("state: got one beside weights; allowed is one of the two")
         return _from_weights(system, theory, weights, teacher)
-    if theory is None:
-        if state is not None:
-            raise ValueError("state: got one, but no theory covers the system; allowed is None")
-        return Start(None, lambda: sample(system, key))
     if state is None:
-        return Start(*theory.draw(key))
-    given = theory.check(state)
+        return draw(system, theory, key)
+    if theory is None:
+        raise ValueError("state: got one, but no theory covers the system; allowed is None")
+    given = theory.as_state(state)
     return Start(given, lambda: _realised(theory, given, key))
+
+
+def draw(system: System, theory: AbstractTheory | None, key: int) -> Start:
+    """A start from the system's initialisations, as the theory that covers it draws it."""
+    if theory is None:
+        return Start(None, lambda: sample(system, key))
+    return Start(*theory.draw(key))
 
 
 def _realised(theory: AbstractTheory, state: State, key: int) -> tuple[Weights, Weights]:
@@ -116,7 +121,7 @@ def _realised(theory: AbstractTheory, state: State, key: int) -> tuple[Weights, 
 
 def _from_weights(system: System, theory: Any, weights: Weights, teacher: Weights) -> Start:
     weights, teacher = given_weights(system, weights, teacher)
-    state = None if theory is None else theory.check(theory.project(weights, teacher))
+    state = None if theory is None else theory.as_state(theory.project(weights, teacher))
     return Start(state, lambda: (weights, teacher))
 
 

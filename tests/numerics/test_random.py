@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from learndyn.numerics.random import Source, philox, run_words, words_of_runs
+from learndyn.numerics.random import Source, key_of_run, keys_of_runs, philox
 
 
 def words(*values):
@@ -40,7 +40,7 @@ def test_philox_known_answers(counter, key, answer):
 def test_normal_numbers_are_normal(dtype):
     with jax.enable_x64(True):
         draw = jax.jit(lambda w, s: Source(w, s).normal((1000,), dtype))
-        x = np.concatenate([np.asarray(draw(run_words(3, 0), jnp.asarray(s))) for s in range(200)])
+        x = np.concatenate([np.asarray(draw(key_of_run(3, 0), jnp.asarray(s))) for s in range(200)])
     assert x.dtype == dtype
     assert stats.kstest(x.astype(float), "norm").pvalue > 1e-3
     n = len(x)
@@ -51,13 +51,13 @@ def test_normal_numbers_are_normal(dtype):
 
 def test_runs_steps_and_streams_differ():
     with jax.enable_x64(True):
-        first = Source(run_words(0, 0), jnp.asarray(5)).normal((8,), "float32")
+        first = Source(key_of_run(0, 0), jnp.asarray(5)).normal((8,), "float32")
         others = [
-            Source(run_words(0, 1), jnp.asarray(5)).normal((8,), "float32"),
-            Source(run_words(1, 0), jnp.asarray(5)).normal((8,), "float32"),
-            Source(run_words(0, 0), jnp.asarray(6)).normal((8,), "float32"),
-            Source(run_words(0, 0), jnp.asarray(5 + 2**32)).normal((8,), "float32"),
-            Source(run_words(0, 0), jnp.asarray(5)).normal((8,), "float32", stream=1),
+            Source(key_of_run(0, 1), jnp.asarray(5)).normal((8,), "float32"),
+            Source(key_of_run(1, 0), jnp.asarray(5)).normal((8,), "float32"),
+            Source(key_of_run(0, 0), jnp.asarray(6)).normal((8,), "float32"),
+            Source(key_of_run(0, 0), jnp.asarray(5 + 2**32)).normal((8,), "float32"),
+            Source(key_of_run(0, 0), jnp.asarray(5)).normal((8,), "float32", stream=1),
         ]
     for other in others:
         assert not np.any(np.asarray(first) == np.asarray(other))
@@ -65,8 +65,8 @@ def test_runs_steps_and_streams_differ():
 
 def test_words_of_many_runs_are_those_of_each():
     with jax.enable_x64(True):
-        words = np.asarray(words_of_runs(5, 3))
-    np.testing.assert_array_equal(words.T, [run_words(5, run) for run in range(3)])
+        words = np.asarray(keys_of_runs(5, 3))
+    np.testing.assert_array_equal(words.T, [key_of_run(5, run) for run in range(3)])
 
 
 # Of run 1: all simulations of a key rest on them, so they must not change.
@@ -85,18 +85,18 @@ KNOWN_WORDS = {
 @pytest.mark.parametrize("wide", [False, True])
 def test_words_are_known_whatever_the_callers_precision(key, wide):
     with jax.enable_x64(wide):
-        assert tuple(np.asarray(run_words(key, 1)).tolist()) == KNOWN_WORDS[key]
-        assert tuple(np.asarray(words_of_runs(key, 2))[:, 1].tolist()) == KNOWN_WORDS[key]
+        assert tuple(np.asarray(key_of_run(key, 1)).tolist()) == KNOWN_WORDS[key]
+        assert tuple(np.asarray(keys_of_runs(key, 2))[:, 1].tolist()) == KNOWN_WORDS[key]
 
 
 def test_words_do_not_depend_on_the_callers_kind_of_keys():
     with jax.default_prng_impl("rbg"):
-        assert tuple(np.asarray(run_words(0, 1)).tolist()) == KNOWN_WORDS[0]
+        assert tuple(np.asarray(key_of_run(0, 1)).tolist()) == KNOWN_WORDS[0]
 
 
 def test_a_normal_number_depends_on_its_index_alone():
     with jax.enable_x64(True):
-        source = Source(run_words(0, 0), jnp.asarray(5))
+        source = Source(key_of_run(0, 0), jnp.asarray(5))
         for dtype in ("float32", "float64"):
             few, many = source.normal((3,), dtype), source.normal((5, 7), dtype)
             np.testing.assert_array_equal(few, many.ravel()[:3])
@@ -107,7 +107,7 @@ def test_a_normal_number_depends_on_its_index_alone():
 def test_the_two_numbers_of_a_pair_are_independent(dtype):
     """Box-Muller gives pairs: no correlation of numbers, of squares, nor with the next."""
     with jax.enable_x64(True):
-        x = np.asarray(Source(run_words(4, 0), jnp.asarray(9)).normal((400_000,), dtype), float)
+        x = np.asarray(Source(key_of_run(4, 0), jnp.asarray(9)).normal((400_000,), dtype), float)
     for lag in (1, 2, 3):
         # Correlations of independent numbers have the standard error 1/√n; every second pair.
         for values in (x, x**2):
@@ -120,7 +120,7 @@ def test_the_two_numbers_of_a_pair_are_independent(dtype):
 def test_chi_squares_are_chi_squares(degrees):
     with jax.enable_x64(True):
         index = jnp.arange(100_000, dtype=jnp.uint32)
-        source = Source(run_words(3, 1), jnp.asarray(2))
+        source = Source(key_of_run(3, 1), jnp.asarray(2))
         x = np.asarray(
             jax.jit(lambda i, d: source.chi_square_at(i, d))(index, jnp.full(1, float(degrees)))
         )
@@ -135,7 +135,7 @@ def test_chi_squares_are_chi_squares(degrees):
 def test_chi_squares_of_no_degree_are_zero_and_do_not_meet():
     """A rejected trial of one number changes no other, whatever is drawn beside it."""
     with jax.enable_x64(True):
-        source = Source(run_words(3, 1), jnp.asarray(2))
+        source = Source(key_of_run(3, 1), jnp.asarray(2))
         index = jnp.arange(2000, dtype=jnp.uint32)
         draw = jax.jit(lambda i, d: source.chi_square_at(i, d))
         mixed = np.asarray(draw(index, jnp.where(index % 2 == 0, 0.0, 1.0)))

@@ -132,10 +132,10 @@ def test_passes_see_every_example_once():
 
 def test_shuffles_are_uniform():
     """Over 4000 permutations of four, each of the 24 orders as often as chance allows."""
-    from learndyn.numerics.random import Source, run_words
+    from learndyn.numerics.random import Source, key_of_run
 
     with jax.enable_x64(True):
-        words = run_words(3, 0)
+        words = key_of_run(3, 0)
         draw = jax.jit(jax.vmap(lambda i: Source(words, i).permutation(4)))
         found = np.asarray(draw(jnp.arange(4000)))
     _, counts = np.unique(found @ [64, 16, 4, 1], return_counts=True)

@@ -12,7 +12,7 @@ import sys
 import jax
 import numpy as np
 import learndyn as ld
-from learndyn.simulation import placing
+from learndyn.simulation import parallel
 
 data = ld.TeacherStudent(ld.Isotropic(40), ld.Committee(2, "erf"), label_noise=0.1)
 system = ld.System(data, ld.Committee(2, "erf"), ld.SGD(0.5))
@@ -20,7 +20,7 @@ found = {}
 for method in ("direct", "reduced"):
     record = ld.simulate(system, [0, 1, 3], runs=6, key=5, method=method, dtype="float64")
     found[method] = np.concatenate([record.Q, record.R], axis=-1)
-batch = placing.spread(jax.numpy.zeros((2, 8)), axis=-1)
+batch = parallel.spread(jax.numpy.zeros((2, 8)), axis=-1)
 devices = len(batch.sharding.device_set)
 np.savez(sys.argv[1], devices=devices, count=jax.device_count(), **found)
 """

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.numerics.random import Source, words_of_runs
+from learndyn.numerics.random import Source, keys_of_runs
 from learndyn.simulation import reduced
 
 RUNS = 20_000
@@ -68,7 +68,7 @@ def direct(name, key):
         return jax.lax.map(one, words.T, batch_size=500)
 
     with jax.enable_x64(True):
-        return {k: np.asarray(v) for k, v in all_runs(words_of_runs(key, RUNS)).items()}
+        return {k: np.asarray(v) for k, v in all_runs(keys_of_runs(key, RUNS)).items()}
 
 
 def chain_runs(name, key):

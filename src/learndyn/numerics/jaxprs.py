@@ -1,9 +1,15 @@
-"""Looking into traced programs."""
+"""Looking into traced programs, and keeping them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
 from jax.extend import core
+
+from learndyn.numerics.types import Array
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:
@@ -20,3 +26,58 @@ def called(equation: Any) -> Iterator[Any]:
         for each in value if isinstance(value, tuple | list) else (value,):
             if isinstance(each, core.Jaxpr | core.ClosedJaxpr):
                 yield each
+
+
+class _Program:
+    """A jaxpr that equals another of the same text: what holds either is compiled once."""
+
+    def __init__(self, jaxpr: core.Jaxpr, outputs: Any):
+        self.jaxpr, self.outputs = jaxpr, outputs
+        self._said = (str(jaxpr), tuple(_unsaid(jaxpr)), outputs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Program) and self._said == other._said
+
+    def __hash__(self) -> int:
+        return hash(self._said)
+
+
+def _unsaid(jaxpr: Any) -> Iterator[bytes]:
+    """The arrays that a jaxpr holds inside: its text does not show what is in them."""
+    for equation in jaxpr.eqns:
+        literals = (v.val for v in equation.invars if isinstance(v, core.Literal))
+        yield from (np.asarray(value).tobytes() for value in literals if np.ndim(value))
+        for inner in called(equation):
+            yield from (np.asarray(value).tobytes() for value in getattr(inner, "consts", ()))
+            yield from _unsaid(getattr(inner, "jaxpr", inner))
+
+
+class Traced(eqx.Module):
+    """A function as the program that JAX traced it to, with the arrays that it closed over.
+
+    Unlike the function itself it may be part of what is compiled without a risk: what the
+    function looked up is traced anew for each of these, and compiled anew only if that differs.
+
+    Args:
+        function: of pytrees of arrays, to a pytree of arrays.
+        like: such pytrees, as arrays or shapes.
+    """
+
+    constants: list[Array]
+    program: _Program = eqx.field(static=True)
+
+    def __init__(self, function: Callable[..., Any], *like: Any):
+        arrays = lambda *given: jax.tree.map(jnp.asarray, function(*given))
+        closed, shapes = jax.make_jaxpr(arrays, return_shape=True)(*like)
+        self.constants = [np.asarray(c) if _is_plain(c) else c for c in closed.consts]
+        self.program = _Program(closed.jaxpr, jax.tree.structure(shapes))
+
+    def __call__(self, *given: Any) -> Any:
+        closed = core.ClosedJaxpr(self.program.jaxpr, self.constants)
+        found = core.jaxpr_as_fun(closed)(*jax.tree.leaves(given))
+        return jax.tree.unflatten(self.program.outputs, found)
+
+
+def _is_plain(constant: Any) -> bool:
+    """Whether it is an array of NumPy's, for which JAX has a type of its own when tracing."""
+    return not isinstance(constant, jax.Array)

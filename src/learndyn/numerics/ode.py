@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from learndyn.numerics.chebyshev import Chebyshev, Radius
+from learndyn.numerics.divergence import largest
 from learndyn.numerics.rosenbrock import Linearise, Rodas
 from learndyn.numerics.types import Array
 
@@ -20,7 +21,7 @@ class Trajectory(NamedTuple):
     Attributes:
         saved: pytree with a leading time axis; not finite after a divergence.
         end: time (or step) at which it ended or was found to have diverged.
-        diverged: whether an entry outgrew the bound.
+        diverged: whether it was found to have diverged.
         succeeded: whether the tolerance was kept all the way.
     """
 
@@ -38,10 +39,10 @@ def integrate(
     *,
     rtol: Any,
     atol: Any,
-    bound: Array,
+    diverged: Callable[[Any], Array],
     linearise: Linearise | None = None,
     radius: Radius | None = None,
-    watched: Callable[[Any], Any] = lambda y: y,
+    meter: diffrax.AbstractProgressMeter | None = None,
 ) -> Trajectory:
     """Integrates dy/dt = field(y) from time 0, saving `save(y)` at `times`.
 
@@ -55,10 +56,10 @@ def integrate(
         save: what to keep of y.
         rtol: relative tolerance of a step.
         atol: absolute tolerance of a step.
-        bound: y has diverged once an entry exceeds it.
+        diverged: whether y has diverged, where the integration ends.
         linearise: (y, w) → the solver of (w − Jacobian) x = b, as `Rodas` takes it.
         radius: y → a bound on the Jacobian's spectral radius, as `Chebyshev` takes it.
-        watched: the part of y whose size counts as a divergence.
+        meter: shows the progress.
 
     Returns:
         The trajectory.
@@ -73,9 +74,10 @@ def integrate(
         y0=jax.tree.map(jnp.asarray, start),
         saveat=diffrax.SaveAt(subs=[kept, diffrax.SubSaveAt(t1=True, fn=lambda t, y, a: t)]),
         stepsize_controller=_controller(times, rtol, atol),
-        event=diffrax.Event(lambda t, y, args, **_: largest(watched(y)) > bound),
+        event=diffrax.Event(lambda t, y, args, **_: diverged(y)),
         max_steps=MAX_STEPS,
         throw=False,
+        progress_meter=diffrax.NoProgressMeter() if meter is None else meter,
     )
     saved, end = cast(Any, solution.ys)
     return Trajectory(saved, end[0], solution.event_mask, diffrax.is_okay(solution.result))
@@ -85,11 +87,6 @@ def _solver(linearise: Linearise | None, radius: Radius | None) -> diffrax.Abstr
     if linearise is not None:
         return Rodas(linearise)
     return diffrax.Dopri8() if radius is None else Chebyshev(radius)
-
-
-def largest(tree: Any) -> Array:
-    """The largest magnitude of all entries; NaN where one is NaN."""
-    return jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(tree)]))
 
 
 def _controller(times: Array, rtol: Any, atol: Any) -> diffrax.AbstractStepSizeController:

@@ -58,11 +58,11 @@ class Source(eqx.Module):
     """The random numbers of one step of one run, or of steps and runs that broadcast.
 
     Args:
-        words: the key of the run, two 32-bit words; further axes are further runs.
+        key: that of the run, two 32-bit words; further axes are further runs.
         step: index of the step, below 2^63.
     """
 
-    words: UInt32[Array, "2 ..."]
+    key: UInt32[Array, "2 ..."]
     step: Array
 
     def normal(self, shape: tuple[int, ...], dtype, stream: int = Stream.EXAMPLES) -> Array:
@@ -110,7 +110,7 @@ class Source(eqx.Module):
         freedom gives 0. What is drawn for one index does not depend on the others.
         """
         shape = jnp.broadcast_shapes(
-            index.shape, self.step.shape, self.words.shape[1:], degrees.shape
+            index.shape, self.step.shape, self.key.shape[1:], degrees.shape
         )
         index, degrees = jnp.broadcast_to(index, shape), jnp.broadcast_to(degrees, shape)
         d = jnp.maximum(degrees, 1) / 2 - 1 / 3
@@ -132,23 +132,23 @@ class Source(eqx.Module):
         step = self.step.astype(jnp.uint64)
         low, high = step.astype(jnp.uint32), (step >> 32).astype(jnp.uint32)
         counter = (index, low, high, jnp.asarray(int(stream), jnp.uint32))
-        return philox(counter, (self.words[0], self.words[1]))
+        return philox(counter, (self.key[0], self.key[1]))
 
 
-def run_words(key: int, run: int) -> UInt32[Array, "2"]:
-    """The two key words of one run: they depend on `key` (below 2^63) and `run` alone."""
+def key_of_run(key: int, run: int) -> UInt32[Array, "2"]:
+    """The key of one run, two words: they depend on `key` (below 2^63) and `run` alone."""
     with jax.enable_x64(True):  # else keys from 2^32 on would lose their upper half
         return _fold(key, run)
 
 
-def words_of_runs(key: int, runs: int) -> UInt32[Array, "2 runs"]:
-    """The key words of runs 0 … runs − 1, as `run_words` gives them."""
+def keys_of_runs(key: int, runs: int) -> UInt32[Array, "2 runs"]:
+    """The keys of runs 0 … runs − 1, as `key_of_run` gives them."""
     with jax.enable_x64(True):
-        return _words(np.int64(key), np.arange(runs, dtype=np.uint32))
+        return _keys(np.int64(key), np.arange(runs, dtype=np.uint32))
 
 
 @jax.jit
-def _words(key: Array, runs: Array) -> UInt32[Array, "2 runs"]:
+def _keys(key: Array, runs: Array) -> UInt32[Array, "2 runs"]:
     return jax.vmap(lambda run: _fold(key, run), out_axes=1)(runs)
 
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks.base import AbstractNetwork, Weights
-from learndyn.numerics.random import HELD_OUT_KEY, Source, run_words
+from learndyn.numerics.random import HELD_OUT_KEY, Source, key_of_run
 from learndyn.numerics.types import Array
 from learndyn.numerics.values import Value
 from learndyn.problems.examples import Examples
@@ -71,7 +71,7 @@ class AbstractProblem(Value):
     def check_network(self, network: AbstractNetwork) -> None:
         """Raises a ValueError where a network's inputs or outputs do not fit."""
         network.check_input(self.input_shape)
-        self.loss.check(network)
+        self.loss.check_network(network)
         allowed = self.output_shape
         found = network.output_shape(self.input_shape, self.input_dtype)
         if allowed is not None and math.prod(found) != math.prod(allowed):
@@ -101,7 +101,7 @@ class AbstractProblem(Value):
     def measured_on(self, teacher: Weights, dtype) -> Mapping[str, Examples]:
         """Examples to measure on, by the prefix of the observables: "", "test_", …."""
         teacher = jax.tree.map(jnp.asarray, teacher)
-        source = Source(run_words(HELD_OUT_KEY, 0), jnp.asarray(0))
+        source = Source(key_of_run(HELD_OUT_KEY, 0), jnp.asarray(0))
         x, y = self._measured(teacher, dtype)(source, (HELD_OUT,))
         return {"": Examples(x, y, f"{HELD_OUT} held-out examples{self._measured_how}")}
 

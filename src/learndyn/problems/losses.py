@@ -33,7 +33,7 @@ class AbstractLoss(Value):
             The losses, (examples).
         """
 
-    def check(self, network: AbstractNetwork) -> None:
+    def check_network(self, network: AbstractNetwork) -> None:
         """Raises a ValueError where the network's outputs do not suit the loss."""
 
     def __call__(self, output: Array, target: Array, axes: int) -> Array:
@@ -75,7 +75,7 @@ class CrossEntropy(AbstractLoss):
             return -jnp.take_along_axis(logs, target[..., None], axis=-1)[..., 0]
         return -jnp.sum(target * logs, axis=-1)
 
-    def check(self, network: AbstractNetwork) -> None:
+    def check_network(self, network: AbstractNetwork) -> None:
         if not network.gives_logits:
             raise ValueError(
                 "loss: got CrossEntropy, which has a softmax of its own, for outputs that have "

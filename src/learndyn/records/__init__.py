@@ -6,5 +6,7 @@ from learndyn.records.files import whole_file as whole_file
 from learndyn.records.joining import join as join
 from learndyn.records.joining import part as part
 from learndyn.records.matching import require_match as require_match
-from learndyn.records.schema import Outcome as Outcome
+from learndyn.records.recording import Outcome as Outcome
+from learndyn.records.recording import Recording as Recording
+from learndyn.records.recording import Variable as Variable
 from learndyn.records.schema import make_record as make_record

@@ -3,24 +3,16 @@
 import dataclasses
 import importlib.metadata
 import time
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
 import xarray as xr
 
+from learndyn.records.recording import Outcome
+
 PACKAGES = ("learndyn", "jax", "diffrax", "numpy", "xarray")
-
-
-class Outcome(NamedTuple):
-    """How a trajectory ended: "finished", "diverged" or "tolerance not reached", and when.
-
-    `at` is the time at which it was found so, NaN for one that finished.
-    """
-
-    what: str
-    at: float
 
 
 @dataclasses.dataclass
@@ -40,8 +32,8 @@ def make_record(
     times: np.ndarray,
     steps: np.ndarray,
     time_unit: str,
-    outcomes: list[Outcome],
-    runs: bool,
+    lead: Mapping[str, int],
+    outcomes: Sequence[Outcome],
     attributes: Mapping[str, Any],
 ) -> xr.Dataset:
     """A record: coordinates time and step, labelled variables, outcomes, provenance.
@@ -51,28 +43,24 @@ def make_record(
         times: the asked times.
         steps: the update step nearest to each.
         time_unit: unit of time in words.
-        outcomes: one for each run.
-        runs: whether there is a dimension `run`.
+        lead: dimension → size, of trajectories side by side ("run"); {} for one alone.
+        outcomes: one for each of them, the last dimension fastest.
         attributes: what else is known: system, engine, method, seed, ….
 
     Returns:
         The record.
     """
-    lead = ("run",) if runs else ()
-    pick = lambda values: np.asarray(values if runs else values[0])
-    data = {name: (dims, values, labels) for name, (dims, values, labels) in variables.items()}
-    data["outcome"] = (lead, pick([o.what for o in outcomes]), {"long_name": "outcome"})
-    data["diverged_at"] = (
-        lead,
-        pick([o.at for o in outcomes]),
-        {"long_name": "time of divergence", "units": time_unit},
-    )
+    shaped = lambda values: np.asarray(values).reshape(tuple(lead.values()))
+    data = dict(variables)
+    ended, when = shaped([o.what for o in outcomes]), shaped([o.at for o in outcomes])
+    data["outcome"] = tuple(lead), ended, {"long_name": "outcome"}
+    said = {"long_name": "time of divergence", "units": time_unit}
+    data["diverged_at"] = tuple(lead), when, said
     coords: dict[str, Any] = {
         "time": ("time", times, {"long_name": "time", "unit": time_unit, "units": time_unit}),
         "step": ("time", steps, {"long_name": "update step"}),
     }
-    if runs:
-        coords["run"] = ("run", np.arange(len(outcomes)))
+    coords |= {name: (name, np.arange(size)) for name, size in lead.items()}
     return xr.Dataset(data, coords, {**_plain(attributes), **provenance()})
 
 

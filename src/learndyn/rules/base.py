@@ -95,7 +95,7 @@ class AbstractRule(Value):
         """What enters mean-field equations, where the rule is of their kind."""
         return None
 
-    def check(self, problem: AbstractProblem) -> None:
+    def check_problem(self, problem: AbstractProblem) -> None:
         """Raises a ValueError where the rule cannot draw from a problem."""
 
 
@@ -148,7 +148,7 @@ class AbstractSampledRule(AbstractGradientRule):
     def samples(self) -> bool:
         return True
 
-    def check(self, problem: AbstractProblem) -> None:
+    def check_problem(self, problem: AbstractProblem) -> None:
         check_batches(problem, self.batch, self.sampling)
 
     def gradients(

@@ -68,7 +68,7 @@ class Optax(AbstractRule):
             return self.estimator
         return GradientDescent(1.0) if self.batch is None else SGD(1.0, batch=self.batch)
 
-    def check(self, problem: AbstractProblem) -> None:
+    def check_problem(self, problem: AbstractProblem) -> None:
         batch = self.batch or getattr(self.estimator, "batch", None)
         if batch is not None:
             check_batches(problem, batch, self.sampling)

@@ -3,27 +3,32 @@
 from collections.abc import Mapping
 from typing import Any
 
+import jax
+import numpy as np
+
 from learndyn.numerics.checks import one_of
 from learndyn.system import System
-from learndyn.theory import THEORIES, AbstractTheory, Refused, find_theory
-from learndyn.theory.chain import AbstractChain
+from learndyn.theory import THEORIES, AbstractTheory, Refused
+from learndyn.theory.chain import NORMAL, AbstractChain
 
 METHODS = ("auto", "direct", "reduced", "flow")
-Reduced = tuple[AbstractTheory, AbstractChain]
 
 
-def choose(system: System, method: str, probes: Mapping[str, Any]) -> tuple[str, Reduced | None]:
+def choose(
+    system: System, theory: AbstractTheory | None, method: str, probes: Mapping[str, Any]
+) -> tuple[str, AbstractChain | None]:
     """The method that is meant, and for "reduced" what it needs.
 
     "auto" is "reduced" wherever that is exact and takes fewer operations than "direct".
 
     Args:
         system: what learns.
+        theory: the one that covers it, or None.
         method: what was asked for.
         probes: what is to be evaluated on the weights.
 
     Returns:
-        The method, and the theory with its chain where the method is "reduced".
+        The method, and the theory's chain where the method is "reduced".
 
     Raises:
         ValueError: for an unknown method, or where the system has no exact chain.
@@ -31,20 +36,31 @@ def choose(system: System, method: str, probes: Mapping[str, Any]) -> tuple[str,
     one_of("method", method, METHODS)
     if method in ("direct", "flow"):
         return method, None
-    found = _reduced(system, probes)
-    if method == "auto":
-        if isinstance(found, str):
-            return "direct", None
-        own, direct = found[1].operations
-        return ("reduced", found) if own < direct else ("direct", None)
+    found = _chain(system, theory, probes)
     if isinstance(found, str):
+        if method == "auto":
+            return "direct", None
         raise ValueError(found)
-    return method, found
+    if method == "auto" and found.operations >= operations(system):
+        return "direct", None
+    return "reduced", found
 
 
-def _reduced(system: System, probes: Mapping[str, Any]) -> Reduced | str:
-    """The theory and its chain, or a line that says what the reduced engine cannot represent."""
-    theory = find_theory(system)
+def operations(system: System) -> float:
+    """Rough operations of a step on the full weights: inputs are drawn, weights read twice."""
+    inputs, problem = system.dim, system.problem
+    parts = [system.network, getattr(problem, "teacher", None)]
+    like = [part.like(problem.input_shape) for part in parts if part is not None]
+    weights = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(like))
+    law = system.rule.step_law
+    batch = 1 if law is None or law.batch is None else law.batch
+    return float(batch) * (NORMAL * inputs + 4 * weights)
+
+
+def _chain(
+    system: System, theory: AbstractTheory | None, probes: Mapping[str, Any]
+) -> AbstractChain | str:
+    """The chain, or a line that says what the reduced engine cannot represent."""
     if theory is None:
         reasons = "; ".join(f"{kind.name}: {kind.covers(system).reason}" for kind in THEORIES)
         parts = ", ".join(
@@ -57,4 +73,4 @@ def _reduced(system: System, probes: Mapping[str, Any]) -> Reduced | str:
     if probes:
         names = ", ".join(map(repr, probes))
         return f"probes: got {names} with 'reduced', which has no weights; allowed is 'direct'"
-    return theory, chain
+    return chain

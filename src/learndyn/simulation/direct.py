@@ -3,13 +3,12 @@
 Fresh examples are generated inside the compiled loop, so memory does not grow with the
 number of steps. On a CPU each run is a task of its own in a pool of threads: as fast as
 one batched kernel, and run 7 is bit for bit the same beside any other runs. Elsewhere
-all runs are one batched kernel, spread over all devices.
+all runs of a start are one batched kernel, spread over all devices.
 """
 
 import functools
-import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,71 +17,123 @@ import numpy as np
 
 from learndyn.networks.base import Weights
 from learndyn.numerics.jaxprs import equations
-from learndyn.numerics.random import Source, words_of_runs
+from learndyn.numerics.pieces import Piece, nothing
+from learndyn.numerics.random import Source, keys_of_runs
+from learndyn.numerics.stepping import record_steps
 from learndyn.numerics.types import Array
 from learndyn.rules import Bound
 from learndyn.rules.base import Memory
-from learndyn.simulation.placing import Pace, groups, in_threads, on_one_cpu, rounded_up, spread
+from learndyn.simulation.following import Group
+from learndyn.simulation.parallel import on_one_cpu, rounded_up, spread
+from learndyn.simulation.reading import Outside, Reader, Reading
 from learndyn.system import System
 
-Carried = tuple[Weights, Memory]
-Visit = Callable[[int, int, Weights], bool]
-Advanced = Callable[[int], None]
+Moving = tuple[Weights, Memory]  # with a leading axis of runs
+Begin = Callable[[int], tuple[Weights, Weights, Reading]]
 
 
-def train(
-    system: System,
-    steps: np.ndarray,
-    weights: Weights,
-    teacher: Weights,
-    *,
-    runs: int,
-    key: int,
-    visit: Visit,
-    advanced: Advanced,
-) -> None:
-    """Trains `runs` copies and shows their weights at the asked steps.
+class Carried(NamedTuple):
+    """What a group of runs carries: weights and memory, and what no step changes."""
+
+    moving: Moving
+    keys: Array
+    teacher: Weights
+    inside: Reader
+    outside: Outside
+
+
+class Direct:
+    """The engine.
 
     Args:
         system: what learns.
-        steps: non-decreasing step numbers.
-        weights: the weights at step 0, in the precision of the run.
-        teacher: the teacher's weights, likewise.
-        runs: number of copies.
-        key: seed; run r draws from (key, r) alone.
-        visit: called as visit(run, index of the step, weights); False ends that run.
-        advanced: called with the number of run·steps done since its last call.
+        begin: number of a start → its weights in the precision of the run, its teacher, and how
+            it is read.
+        key: seed of the first start; run r of start s draws from (key + s, r) alone.
+        width: how many runs are computed together.
+        rows: how many times a piece may hold.
     """
-    width = 1 if on_one_cpu() else rounded_up(runs, jax.device_count())
-    parts = groups(runs, width)
-    with jax.enable_x64(True):
-        words = np.asarray(words_of_runs(key, parts[-1].stop)).T
-        system = _placed(system)
-        weights = jax.tree.map(jnp.asarray, weights)
-        begin = spread(_copies((weights, _memory(system, weights, teacher)), width), axis=0)
-        nothing = np.int64(0)
-        advance = _advancer(system, begin, teacher, spread(words[parts[0]], 0))
-        # Compiles here, once, rather than in every thread.
-        advance(begin, spread(words[parts[0]], 0), nothing, nothing)
 
-    def follow(group: slice, stop: threading.Event) -> None:
-        with jax.enable_x64(True):  # a thread has a configuration of its own
-            batch, last, pace = begin, 0, Pace()
-            own = spread(words[group], axis=0)
-            alive = dict.fromkeys(range(group.start, min(group.stop, runs)))
-            for index, end in enumerate(steps):
-                for first, count in pace.pieces(last, int(end)):
-                    if stop.is_set() or not alive:
-                        return
-                    batch = advance(batch, own, first, count)
-                    jax.block_until_ready(batch)
-                    advanced(int(count) * (min(group.stop, runs) - group.start))
-                last = int(end)
-                for run in list(alive):
-                    if not visit(run, index, _pick(batch[0], run - group.start)):
-                        del alive[run]
+    def __init__(self, system: System, begin: Begin, key: int, width: int, rows: int):
+        self._placed: dict[int, tuple[Any, Array]] = {}
+        self._system, self._begin = self._on_device(system), begin
+        self._key, self._width, self._rows = key, width, rows
+        self._stepwise = on_one_cpu() and self._convolves()
 
-    in_threads(follow, parts)
+    def begin(self, group: Group) -> Carried:
+        """Copies of the start's weights, with the memory before the first step."""
+        weights, teacher, reading = self._begin(group.start)
+        weights, teacher = (jax.tree.map(jnp.asarray, tree) for tree in (weights, teacher))
+        moving = _copies((weights, _memory(self._system, weights, teacher)), self._width)
+        keys = keys_of_runs(self._key + group.start, group.runs.start + self._width)
+        keys = np.asarray(keys).T[group.runs.start :]
+        inside = self._on_device(reading.inside)
+        return Carried(spread(moving, 0), spread(keys, 0), teacher, inside, reading.outside)
+
+    def record(self, carried: Carried, piece: Piece) -> tuple[Carried, Any]:
+        """Takes the steps as one compiled loop, or one by one where that is faster."""
+        take = self._by_single_steps if self._stepwise else self._by_a_loop
+        moving, read = take(carried, piece)
+        return carried._replace(moving=moving), read
+
+    def between(self, carried: Carried, place: int) -> Any:
+        """What could not be traced."""
+        if not carried.outside.names:
+            return None
+        weights = jax.tree.map(lambda w: np.asarray(w[place]), carried.moving[0])
+        return carried.outside(weights, jax.tree.map(np.asarray, carried.teacher))
+
+    def _by_a_loop(self, carried: Carried, piece: Piece) -> tuple[Moving, Any]:
+        moving, keys, teacher, inside, _ = carried
+        at = piece.first, piece.targets, piece.number
+        return _record(self._system, inside, moving, teacher, keys, *at)
+
+    def _by_single_steps(self, carried: Carried, piece: Piece) -> tuple[Moving, Any]:
+        """Every step is a call, as a loop in Python would make it.
+
+        XLA's CPU compiler has no fast convolution inside of a loop (a factor 28 for 3 × 3
+        windows over digits).
+        """
+        moving, keys, teacher, inside, _ = carried
+        arrays, held = _held((self._system, teacher))
+        at, read = int(piece.first), []
+        for target in piece.targets[: max(int(piece.number), 1)]:
+            for index in range(at, int(target) + (not piece.number)):
+                moved = _single(held, arrays, moving, keys, np.int64(index))
+                moving = moved if piece.number else moving  # no step: only compiled
+            at = int(target)
+            weights = moving_of(moving)[0]
+            losses = inside.on_examples(weights, looped=False)
+            read.append(_read(inside, weights, teacher, losses))
+        stacked = jax.tree.map(lambda *rows: np.stack([np.asarray(r) for r in rows])[None], *read)
+        return moving, stacked
+
+    def _convolves(self) -> bool:
+        with jax.enable_x64(True):
+            moving, keys, teacher, inside, _ = self.begin(Group(0, slice(0, self._width)))
+            idle = nothing(self._rows)
+            at = idle.first, idle.targets, idle.number
+            loop = lambda moving: _record(self._system, inside, moving, teacher, keys, *at)
+            jaxpr = jax.make_jaxpr(loop)(moving)
+        return any(e.primitive.name == "conv_general_dilated" for e in equations(jaxpr))
+
+    def _on_device(self, tree: Any) -> Any:
+        """Arrays on the device, each once: a data set is not to be copied at every call."""
+
+        def place(leaf):
+            if not isinstance(leaf, np.ndarray | np.generic):
+                return leaf
+            if id(leaf) not in self._placed:
+                # The array is kept beside, so that no other one gets its id.
+                self._placed[id(leaf)] = (leaf, jnp.asarray(leaf))
+            return self._placed[id(leaf)][1]
+
+        return jax.tree.map(place, tree)
+
+
+def width_of(runs: int) -> int:
+    """How many runs are computed together."""
+    return 1 if on_one_cpu() else rounded_up(runs, jax.device_count())
 
 
 @eqx.filter_jit
@@ -90,70 +141,61 @@ def _memory(system: System, weights: Weights, teacher: Weights) -> Memory:
     return _bound(system, weights, teacher).init(weights)
 
 
-Advance = Callable[[Carried, Array, np.int64, np.int64], Carried]
+@eqx.filter_jit
+def _record(
+    system: System,
+    reader: Reader,
+    moving: Moving,
+    teacher: Weights,
+    keys: Array,
+    first: Array,
+    targets: Array,
+    count: Array,
+) -> tuple[Moving, Any]:
+    """Steps of every run, whose weights and memory have a leading axis of runs."""
+
+    def one(moving: Moving, key: Array) -> tuple[Moving, Any]:
+        step = _bound(system, moving[0], teacher).step
+        body = lambda i, now: step(now[0], now[1], Source(key, i))
+        advance = lambda now, _, at, end: jax.lax.fori_loop(at, end, body, now)
+        read = lambda now: reader(now[0], teacher)
+        return record_steps(advance, read, moving, first, targets, count)
+
+    # Steps on one vector are 5 % faster mapped over one run than without the axis; products and
+    # convolutions of batches would become batched and grouped ones, which are slower.
+    if len(keys) > 1 or system.network.takes_one:
+        return jax.vmap(one)(moving, keys)
+    return jax.tree.map(lambda leaf: leaf[None], one(moving_of(moving), keys[0]))
 
 
-def _advancer(system: System, carried: Carried, teacher: Weights, words: Array) -> Advance:
-    """Takes `count` steps: as one compiled loop, or step by step where that is faster.
-
-    XLA's CPU compiler has no fast convolution inside of a loop (a factor 28 for 3 × 3 windows
-    over digits): there every step is a call, as a loop in Python would make it.
-    """
-    loop = lambda *given: _advance(system, given[0], teacher, *given[1:])
-    if not (on_one_cpu() and _convolves(loop, carried, words)):
-        return loop
-
-    leaves, structure = jax.tree.flatten((system, teacher))
-    held = [isinstance(leaf, jax.Array | np.ndarray | np.generic) for leaf in leaves]
-    arrays = [jnp.asarray(leaf) for leaf, is_ in zip(leaves, held, strict=True) if is_]
-    rest = tuple(None if is_ else leaf for leaf, is_ in zip(leaves, held, strict=True))
-
-    def stepwise(carried: Carried, words: Array, first: np.int64, count: np.int64) -> Carried:
-        for index in range(first, first + max(count, 1)):
-            moved = _single((structure, rest), arrays, carried, words, np.int64(index))
-            carried = moved if count else carried  # no step: only compiled
-        return carried
-
-    return stepwise
+@eqx.filter_jit
+def _read(reader: Reader, weights: Weights, teacher: Weights, losses: Any) -> Any:
+    return reader(weights, teacher, losses)
 
 
-def _convolves(loop: Callable[..., Any], carried: Carried, words: Array) -> bool:
-    jaxpr = jax.make_jaxpr(loop)(carried, words, np.int64(0), np.int64(1))
-    return any(e.primitive.name == "conv_general_dilated" for e in equations(jaxpr))
+def _held(tree: Any) -> tuple[list[Array], Any]:
+    """The arrays of a tree, and what of it is no array, apart: a call then costs less."""
+    leaves, structure = jax.tree.flatten(tree)
+    is_array = lambda leaf: isinstance(leaf, jax.Array | np.ndarray | np.generic)
+    arrays = [jnp.asarray(leaf) for leaf in leaves if is_array(leaf)]
+    return arrays, (structure, tuple(None if is_array(leaf) else leaf for leaf in leaves))
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _single(held: Any, arrays: list[Array], carried: Carried, words: Array, index: Array):
-    """One step; `held` is what of system and teacher is no array, apart, for a call costs less."""
+def _single(held: Any, arrays: list[Array], moving: Moving, keys: Array, index: Array) -> Moving:
+    """One step of one run."""
     structure, rest = held
     given = iter(arrays)
     leaves = [next(given) if leaf is None else leaf for leaf in rest]
     system, teacher = jax.tree.unflatten(structure, leaves)
-    step = _bound(system, _first(carried)[0], teacher).step
-    return jax.tree.map(lambda leaf: leaf[None], step(*_first(carried), Source(words[0], index)))
-
-
-def _first(carried: Carried) -> Carried:
-    return jax.tree.map(lambda leaf: leaf[0], carried)
-
-
-@eqx.filter_jit
-def _advance(
-    system: System, carried: Carried, teacher: Weights, words: Array, first: Array, count: Array
-) -> Carried:
-    """Steps of every run, whose weights and memory have a leading axis of runs."""
-
-    def one(carried: Carried, words: Array) -> Carried:
-        step = _bound(system, carried[0], teacher).step
-        body = lambda i, now: step(now[0], now[1], Source(words, i))
-        return jax.lax.fori_loop(first, first + count, body, carried)
-
-    # Steps on one vector are 5 % faster mapped over one run than without the axis; products and
-    # convolutions of batches would become batched and grouped ones, which are slower.
-    if len(words) > 1 or system.network.takes_one:
-        return jax.vmap(one)(carried, words)
-    moved = one(_first(carried), words[0])
+    step = _bound(system, moving_of(moving)[0], teacher).step
+    moved = step(*moving_of(moving), Source(keys[0], index))
     return jax.tree.map(lambda leaf: leaf[None], moved)
+
+
+def moving_of(moving: Moving) -> Moving:
+    """Weights and memory of the first run."""
+    return jax.tree.map(lambda leaf: leaf[0], moving)
 
 
 def _bound(system: System, weights: Weights, teacher: Weights) -> Bound:
@@ -161,15 +203,5 @@ def _bound(system: System, weights: Weights, teacher: Weights) -> Bound:
     return system.rule.bind(system.problem, system.network, teacher, dtype)
 
 
-def _placed(system: System) -> System:
-    """The system with its arrays on the device: a data set is not to be copied at every call."""
-    place = lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf
-    return jax.tree.map(place, system)
-
-
-def _copies(weights: Weights, number: int) -> Weights:
-    return jax.tree.map(lambda w: np.stack([np.asarray(w)] * number), weights)
-
-
-def _pick(batch: Weights, place: int) -> Weights:
-    return jax.tree.map(lambda w: np.asarray(w[place]), batch)
+def _copies(tree: Any, number: int) -> Any:
+    return jax.tree.map(lambda w: np.stack([np.asarray(w)] * number), tree)

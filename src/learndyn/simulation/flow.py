@@ -6,37 +6,51 @@ import numpy as np
 
 from learndyn.networks.base import Weights
 from learndyn.numerics import ode
-from learndyn.numerics.ode import Trajectory, largest
+from learndyn.numerics.ode import Trajectory
 from learndyn.numerics.precision import to_numpy
 from learndyn.numerics.types import Array
+from learndyn.records import Outcome, Recording
 from learndyn.rules import AbstractDeterministicRule
-from learndyn.simulation.measuring import Measurement
+from learndyn.simulation.reading import Reader, Reading
 from learndyn.system import System
-from learndyn.theory.base import DIVERGED
 
 RTOL, ATOL = 1e-10, 1e-12
-UNIT = "learning rate × steps"
 
 
-def follow(
-    system: System, times: np.ndarray, weights: Weights, teacher: Weights, measure: Measurement
+def follow_flow(
+    system: System,
+    times: np.ndarray,
+    weights: Weights,
+    teacher: Weights,
+    reading: Reading,
+    recording: Recording,
+    start: int,
 ) -> None:
-    """Integrates d weights / d t = velocity, t = learning rate × steps, and measures at `times`.
+    """Integrates d weights / d t = velocity, t = learning rate × steps, and reads at `times`.
 
     Args:
         system: what learns; its rule must not sample.
         times: increasing, non-negative.
         weights: the weights at time 0, float64.
         teacher: the teacher's weights.
-        measure: takes the weights at every time, as run 0.
+        reading: how the weights are read.
+        recording: takes what was read, as run 0 of a start.
+        start: the number of the start.
     """
-    found = to_numpy(_integrate(system, weights, teacher, times))
-    for index, time in enumerate(times):
-        gone = (found.diverged or not found.succeeded) and time > found.end
-        shown = jax.tree.map(lambda w, i=index: w[i], found.saved)
-        if gone or not measure.visit(0, index, shown):
-            measure.diverged[0] = index
-            return
+    path = to_numpy(_integrate(system, reading.inside, weights, teacher, times))
+    (values, gone), path_weights = path.saved
+    ended = path.diverged or not path.succeeded
+    gone = np.array(gone) | (ended & (times > path.end))
+    for index in np.flatnonzero(~gone) if reading.outside.names else ():
+        at = jax.tree.map(lambda w, i=index: w[i], path_weights)
+        more, gone[index] = reading.outside(at, teacher)
+        for name, value in more.items():
+            blank = np.full((len(times), *np.shape(value)), np.nan)
+            values.setdefault(name, blank)[index] = value
+    recording.take((start, 0), 0, values, gone)
+    if ended:
+        how = "diverged" if path.diverged else "tolerance not reached"
+        recording.end((start, 0), Outcome(how, float(path.end)))
 
 
 def check_flow(system: System) -> AbstractDeterministicRule:
@@ -49,8 +63,10 @@ def check_flow(system: System) -> AbstractDeterministicRule:
 
 
 @eqx.filter_jit
-def _integrate(system: System, weights: Weights, teacher: Weights, times: Array) -> Trajectory:
+def _integrate(
+    system: System, reader: Reader, weights: Weights, teacher: Weights, times: Array
+) -> Trajectory:
     velocity = check_flow(system).velocity(system.problem, system.network, teacher)
-    bound = np.sqrt(DIVERGED) * largest((weights, teacher))
-    keep = lambda w: w
-    return ode.integrate(velocity, weights, times, keep, rtol=RTOL, atol=ATOL, bound=bound)
+    keep = lambda weights: (reader(weights, teacher), weights)
+    gone = lambda weights: reader.has_diverged(weights, teacher)
+    return ode.integrate(velocity, weights, times, keep, rtol=RTOL, atol=ATOL, diverged=gone)

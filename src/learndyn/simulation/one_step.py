@@ -10,7 +10,7 @@ import numpy as np
 from learndyn.networks.base import Weights
 from learndyn.numerics.checks import positive_int
 from learndyn.numerics.precision import to_numpy
-from learndyn.numerics.random import Source, run_words
+from learndyn.numerics.random import Source, key_of_run
 from learndyn.numerics.types import Array
 from learndyn.start import Start
 from learndyn.system import System
@@ -41,23 +41,24 @@ def measure_drift(system: System, start: Start, *, trials: int, key: int = 0) ->
         Mean and standard error, each as a state.
     """
     trials = positive_int("trials", trials)
-    theory, per_time = theory_of(system), clock_of(system).steps
+    theory = theory_of(system)
+    per_time = clock_of(system, theory).steps
     first = theory.project(start.weights, start.teacher)
 
     @eqx.filter_jit
-    def changes(weights: Weights, teacher: Weights, words: Array) -> Any:
+    def changes(weights: Weights, teacher: Weights, run_key: Array) -> Any:
         rule = system.rule.bind(system.problem, system.network, teacher, weights.dtype)
         memory = rule.init(weights)
 
         def change(index: Array) -> Any:
-            state = theory.project(rule.step(weights, memory, Source(words, index))[0], teacher)
+            state = theory.project(rule.step(weights, memory, Source(run_key, index))[0], teacher)
             return jax.tree.map(lambda new, old: (new - old) * per_time, state, first)
 
         return jax.lax.map(change, jnp.arange(trials), batch_size=BATCH)
 
     with jax.enable_x64(True):
         weights, teacher = jnp.asarray(start.weights), jnp.asarray(start.teacher)
-        drawn = to_numpy(changes(weights, teacher, run_words(key, 0)))
+        drawn = to_numpy(changes(weights, teacher, key_of_run(key, 0)))
     mean = jax.tree.map(lambda x: x.mean(axis=0), drawn)
     error = jax.tree.map(lambda x: x.std(axis=0, ddof=1) / np.sqrt(trials), drawn)
     return MeasuredDrift(mean, error)

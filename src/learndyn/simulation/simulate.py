@@ -1,6 +1,7 @@
 """`simulate`: the curve of the real network."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -8,22 +9,22 @@ import numpy as np
 import xarray as xr
 
 from learndyn.networks.base import Weights
-from learndyn.numerics.checks import increasing_times, one_of, positive_int, seed, step_numbers
+from learndyn.numerics.checks import increasing_times, instance, one_of, positive_int, seed
 from learndyn.numerics.precision import to_numpy
-from learndyn.numerics.random import Source, run_words
-from learndyn.records import Outcome, make_record
+from learndyn.numerics.progress import Counter, Report, reporting
+from learndyn.numerics.random import Source, key_of_run
+from learndyn.records import Recording, Variable, make_record
 from learndyn.records.schema import Stopwatch
+from learndyn.simulation import direct, reduced
 from learndyn.simulation.choosing import choose
-from learndyn.simulation.direct import train
-from learndyn.simulation.flow import UNIT, check_flow, follow
-from learndyn.simulation.measuring import Probe, measurement_of, measurement_of_states
-from learndyn.simulation.progress import Counter, Report, reporting
-from learndyn.simulation.reduced import follow_chain
-from learndyn.start import Start, given_weights
-from learndyn.start import start as begin
+from learndyn.simulation.flow import check_flow, follow_flow
+from learndyn.simulation.following import follow, groups_of, rows_of
+from learndyn.simulation.reading import Probe, Reading, reading_of
+from learndyn.start import Start, draw, given_weights
 from learndyn.system import System
-from learndyn.theory import clock_of
-from learndyn.theory.dynamics import Clock
+from learndyn.theory import AbstractTheory, clock_of, find_theory
+from learndyn.theory.chain import AbstractChain
+from learndyn.theory.dynamics import continuous
 
 
 def simulate(
@@ -31,6 +32,7 @@ def simulate(
     times,
     *,
     start: Start | None = None,
+    starts: Sequence[Start] | None = None,
     runs: int = 1,
     key: int = 0,
     method: str = "auto",
@@ -48,6 +50,8 @@ def simulate(
         system: what learns.
         times: increasing, non-negative, in the system's unit of time.
         start: where every run begins, at time 0; None draws `start(system, key=key)`.
+        starts: several of them, each with `runs` runs: a dimension `start` more. Start number s
+            runs as it would alone with `key + s`.
         runs: number of repeats, each with its own random numbers.
         key: seed; run r depends on (key, r) alone.
         method: "direct" takes every step on the full weights; "reduced" takes every step of
@@ -56,65 +60,139 @@ def simulate(
             float64, one run); "auto" is "reduced" where that is exact and cheaper, without
             probes, and else "direct". The record says which.
         dtype: precision of the weights of the direct engine, "float32" or "float64".
-        probes: name → function of a `Model`, evaluated at the asked times; a name that the
-            record has already is an error.
+        probes: name → function of a `Model`, evaluated at the asked times in the compiled
+            program; one that cannot be traced is called on NumPy arrays, and the attribute
+            `read_between_pieces` names it. A name that the record has already is an error.
         progress: True shows a bar with the time left; a function gets the fraction done.
 
     Returns:
-        A record with the dimension `run`. A run that diverges is a result: see `outcome`.
+        A record with the dimension `run`. A run that diverges is a result: see `outcome`. The
+        attribute `steps_per_second` counts the steps of all runs, what was compiled left out.
 
     Raises:
         ValueError: for an argument that is not allowed.
     """
     times, runs, key = increasing_times(times), positive_int("runs", runs), seed("key", key)
     one_of("dtype", dtype, ("float32", "float64"))
-    probes = probes or {}
-    method, reduced = choose(system, method, probes)
-    flow = method == "flow"
-    dtype = dtype if method == "direct" else "float64"
-    runs = 1 if flow else runs
-    clock = (
-        Clock(UNIT, float(1 / check_flow(system).learning_rate), 1.0) if flow else clock_of(system)
+    probes, theory = probes or {}, find_theory(system)
+    method, chain = choose(system, theory, method, probes)
+    rate = check_flow(system).learning_rate if method == "flow" else None
+    clock = clock_of(system, theory) if rate is None else continuous(rate, 1.0)
+    steps = clock.step_numbers(times)
+    given = _starts(system, theory, start, starts, key)
+    seed("key", key + len(given) - 1)  # that of the last start
+    for each in given:
+        each.check_fits(system, theory, weights=chain is None)
+    plan = _Plan(
+        system=system,
+        theory=theory,
+        times=times,
+        steps=steps,
+        starts=given,
+        runs=1 if method == "flow" else runs,
+        key=key,
+        dtype=dtype if method == "direct" else "float64",
+        probes=probes,
     )
-    steps = step_numbers(times, clock.steps)
-    start = begin(system, key=key) if start is None else start
-    start.check(system, weights=reduced is None)
     about = system.describe()  # before the work, which it must not be able to lose
     watch = Stopwatch()
     with jax.enable_x64(True), reporting(progress, "simulating") as report:
-        count, shape = Counter(runs * int(steps[-1]), report), (runs, len(times))
-        if reduced is not None:
-            measure = measurement_of_states(reduced[0], start.state, shape)
-            follow_chain(
-                *reduced, steps, start.state, runs=runs, key=key, measure=measure, advanced=count
-            )
+        count = Counter(len(given) * plan.runs * int(steps[-1]), report)
+        if chain is not None:
+            recording, said = _reduced(plan, chain, count)
         else:
-            cast = lambda weights: jax.tree.map(lambda w: w.astype(dtype), weights)
-            weights, teacher = cast(start.weights), cast(start.teacher)
-            measure = measurement_of(system, weights, teacher, probes, shape)
-            given, visit = (weights, teacher), measure.visit
-            if flow:
-                follow(system, times, *given, measure)
-            else:
-                train(system, steps, *given, runs=runs, key=key, visit=visit, advanced=count)
-    return make_record(
-        measure.variables(),
+            recording, said = (_flow if method == "flow" else _direct)(plan, count)
+    record = make_record(
+        recording.variables(),
         times=times,
         steps=steps,
         time_unit=clock.unit,
-        outcomes=[_outcome(times, index) for index in measure.diverged],
-        runs=True,
+        lead=recording.lead,
+        outcomes=recording.outcomes,
         attributes={
             "engine": "simulate",
             "method": method,
             "generator": "Philox4x32-10" if system.rule.samples else "none",
-            "dtype": dtype,
+            "dtype": plan.dtype,
             "key": key,
             **about,
-            **measure.attributes,
+            **said,
             "wall_seconds": watch.seconds(),
         },
     )
+    return record if starts is not None else record.isel(start=0, drop=True)
+
+
+class _Plan(NamedTuple):
+    """What is to be simulated."""
+
+    system: System
+    theory: AbstractTheory | None
+    times: np.ndarray
+    steps: np.ndarray
+    starts: Sequence[Start]
+    runs: int
+    key: int
+    dtype: str
+    probes: Mapping[str, Probe]
+
+    def recording(self, labels: Mapping[str, Variable]) -> Recording:
+        return Recording({"start": len(self.starts), "run": self.runs}, self.times, labels)
+
+    def begin(self, number: int, together: int) -> tuple[Weights, Weights, Reading]:
+        """Weights and teacher of a start, in the precision of the run, and how it is read."""
+        cast = lambda tree: jax.tree.map(lambda w: np.asarray(w, self.dtype), tree)
+        weights, teacher = cast(self.starts[number].weights), cast(self.starts[number].teacher)
+        given = self.system, self.theory, weights, teacher, self.probes, together
+        return weights, teacher, reading_of(*given)
+
+
+def _starts(system, theory, start, starts, key) -> Sequence[Start]:
+    if starts is None:
+        return [draw(system, theory, key) if start is None else start]
+    if start is not None:
+        raise ValueError("starts: got some beside a start; allowed is one of the two")
+    if not isinstance(starts, Sequence) or not starts:
+        raise ValueError(f"starts: got {starts!r}; allowed is a list of starts")
+    return [instance("starts", each, Start, "a list of starts") for each in starts]
+
+
+def _direct(plan: _Plan, count: Counter) -> tuple[Recording, dict[str, Any]]:
+    width = direct.width_of(plan.runs)
+    begin = lambda number: plan.begin(number, width)
+    weights, teacher, reading = begin(0)
+    like = jax.eval_shape(reading.inside, weights, teacher)
+    rows = rows_of(like, width, bool(reading.outside.names))
+    engine = direct.Direct(plan.system, begin, plan.key, width, rows)
+    recording = plan.recording(reading.labels)
+    groups = list(groups_of(len(plan.starts), plan.runs, width))
+    rate = follow(engine, groups, plan.steps, rows, recording, count)
+    return recording, {**reading.attributes, "steps_per_second": rate}
+
+
+def _reduced(plan: _Plan, chain: AbstractChain, count: Counter) -> tuple[Recording, dict[str, Any]]:
+    theory, states = plan.theory, [start.state for start in plan.starts]
+    assert theory is not None
+    width = reduced.width_of(plan.runs, chain)
+    rows = rows_of(jax.eval_shape(theory.observe, states[0]), width, False)
+    engine = reduced.Reduced(theory, chain, states, plan.key, width)
+    recording = plan.recording(theory.variables)
+    groups = list(groups_of(len(states), plan.runs, width))
+    rate = follow(engine, groups, plan.steps, rows, recording, count)
+    return recording, {"theory": theory.name, "steps_per_second": rate}
+
+
+def _flow(plan: _Plan, count: Counter) -> tuple[Recording, dict[str, Any]]:
+    recording, attributes = None, {}
+    for number in range(len(plan.starts)):
+        weights, teacher, reading = plan.begin(number, 1)
+        recording = recording or plan.recording(reading.labels)
+        attributes = reading.attributes
+        given = weights, teacher, reading, recording, number
+        follow_flow(plan.system, plan.times, *given)
+        count(int(plan.steps[-1]))
+    assert recording is not None
+    return recording, attributes
 
 
 def update(
@@ -141,11 +219,5 @@ def update(
         teacher = jax.tree.map(lambda t: jnp.asarray(t, dtype), teacher)
         weights = jax.tree.map(jnp.asarray, weights)
         rule = system.rule.bind(system.problem, system.network, teacher, dtype)
-        source = Source(run_words(key, 0), jnp.asarray(0))
+        source = Source(key_of_run(key, 0), jnp.asarray(0))
         return to_numpy(rule.step(weights, rule.init(weights), source)[0])
-
-
-def _outcome(times: np.ndarray, index: int | None) -> Outcome:
-    if index is None:
-        return Outcome("finished", float("nan"))
-    return Outcome("diverged", float(times[index]))

@@ -7,11 +7,12 @@ import jax
 import jax.numpy as jnp
 
 from learndyn.numerics import ode
-from learndyn.numerics.ode import Trajectory, largest
+from learndyn.numerics.divergence import bound_of, has_diverged
+from learndyn.numerics.ode import Trajectory
+from learndyn.numerics.progress import Meter
 from learndyn.numerics.types import Array
 from learndyn.theory import AbstractTheory, Flow, Noise
-from learndyn.theory.base import DIVERGED
-from learndyn.theory.dynamics import State
+from learndyn.theory.dynamics import Explicit, Integration, Stabilised, State
 
 MOST_VARIABLES = 2000  # the covariance holds the square of it
 
@@ -21,12 +22,14 @@ def integrate_with_noise(
     theory: AbstractTheory,
     flow: Flow,
     noise: Noise,
+    how: Integration,
     state: State,
     times: Array,
     per_time: Array,
     size: Array,
     rtol: Array,
     atol: Array,
+    meter: Meter | None = None,
 ) -> Trajectory:
     """Integrates a flow and, next to it, the covariance P of the theory's independent variables.
 
@@ -40,12 +43,14 @@ def integrate_with_noise(
         theory: the theory, which observes.
         flow: its flow.
         noise: its noise at the same order.
+        how: by which scheme, as `how_with_noise` says.
         state: the state at time 0, where every run begins.
         times: increasing, non-negative.
         per_time: what the rates are multiplied by, for the unit of `times`.
         size: N.
         rtol: relative tolerance of a step, for P as for the state.
         atol: absolute tolerance of a step, for N P as for the state.
+        meter: shows the progress.
 
     Returns:
         The trajectory of observables, each with its standard deviation `<name>_std`.
@@ -71,11 +76,33 @@ def integrate_with_noise(
         stds = {f"{name}_std": deviation(slope) for name, slope in slopes.items()}
         return {**observe(y[0]), **stds}, None
 
-    bound = DIVERGED * largest(state)
     begin = (start, jnp.zeros((n, n)))  # P is carried as N P, which is of the state's size
+    here = lambda y: theory.with_vector(state, y[0])
     return ode.integrate(
-        field, begin, times, save, rtol=rtol, atol=atol, bound=bound, watched=lambda y: y[0]
+        field,
+        begin,
+        times,
+        save,
+        rtol=rtol,
+        atol=atol,
+        diverged=lambda y: has_diverged(here(y), bound_of(state)),
+        # The rates of P are sums of two of the state's.
+        radius=(lambda y: 2 * per_time * how.radius(here(y)))
+        if isinstance(how, Stabilised)
+        else None,
+        meter=meter,
     )
+
+
+def how_with_noise(how: Integration, state: State) -> Integration:
+    """How to integrate a flow with its covariance, which `how` integrates without.
+
+    Explicitly where the flow is, else by the stabilised scheme, which asks for nothing but the
+    spectral radius: the Jacobian of P is J ⊗ 1 + 1 ⊗ J, whose radius is at most twice that of J.
+    """
+    if isinstance(how, Explicit) or how.radius is None:
+        return Explicit(state)
+    return Stabilised(state, how.radius)
 
 
 def _allowed(n: int) -> int:

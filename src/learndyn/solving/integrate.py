@@ -5,14 +5,15 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 
 from learndyn.numerics import ode
-from learndyn.numerics.ode import Trajectory, largest
+from learndyn.numerics.divergence import bound_of, has_diverged
+from learndyn.numerics.ode import Trajectory
+from learndyn.numerics.progress import Meter
 from learndyn.numerics.rosenbrock import Solve
+from learndyn.numerics.stepping import record_steps
 from learndyn.numerics.types import Array
 from learndyn.theory import AbstractTheory, Flow, Map
-from learndyn.theory.base import DIVERGED
 from learndyn.theory.dynamics import Implicit, Integration, Stabilised, State
 
 
@@ -26,6 +27,7 @@ def integrate(
     rtol: Array,
     atol: Array,
     states: bool = False,
+    meter: Meter | None = None,
 ) -> Trajectory:
     """Integrates a flow from time 0, observing at `times`.
 
@@ -40,6 +42,7 @@ def integrate(
         rtol: relative tolerance of a step.
         atol: absolute tolerance of a step.
         states: whether to keep the states as well.
+        meter: shows the progress.
 
     Returns:
         The trajectory of (observables, states or None).
@@ -58,9 +61,10 @@ def integrate(
         _keep(theory, flow, states),
         rtol=rtol,
         atol=atol,
-        bound=DIVERGED * largest(how.begin),
+        diverged=lambda y: has_diverged(y, bound_of(how.begin)),
         linearise=linearise if isinstance(how, Implicit) else None,
         radius=(lambda y: per_time * how.radius(y)) if isinstance(how, Stabilised) else None,
+        meter=meter,
     )
 
 
@@ -70,30 +74,32 @@ def _keep(theory: AbstractTheory, moves: Flow | Map, states: bool) -> Callable[[
 
 @eqx.filter_jit
 def iterate(
-    theory: AbstractTheory, steps_of: Map, state: State, steps: Array, states: bool = False
-) -> Trajectory:
-    """Iterates a map from step 0, observing at `steps`.
+    theory: AbstractTheory,
+    steps_of: Map,
+    y: State,
+    bound: Array,
+    first: Array,
+    targets: Array,
+    count: Array,
+    states: bool = False,
+) -> tuple[State, tuple[Any, Array]]:
+    """Iterates a map, observing at some of its steps.
 
     Args:
         theory: the theory, which observes.
         steps_of: its map.
-        state: the state at step 0, in the map's own coordinates.
-        steps: non-decreasing step numbers.
+        y: the state at step `first`, in the map's own coordinates.
+        bound: what its largest entry may grow to.
+        first: the step at which y stands.
+        targets: non-decreasing step numbers, (targets,).
+        count: how many of them are meant.
         states: whether to keep the states as well.
 
     Returns:
-        The trajectory of (observables, states or None).
+        y at the last target; and (observables, states or None) with whether it has diverged,
+        (targets, …).
     """
-    state = jax.tree.map(jnp.asarray, state)
-    bound, keep = DIVERGED * largest(state), _keep(theory, steps_of, states)
-
-    def until(carry, step):
-        state, first = carry
-        state = jax.lax.fori_loop(first, step, lambda _, s: steps_of.advance(s), state)
-        return (state, step), (keep(state), ~(largest(state) <= bound))
-
-    _, (saved, gone) = jax.lax.scan(until, (state, jnp.zeros_like(steps[0])), steps)
-    gone = jnp.cumsum(gone) > 0
-    blank = lambda v: jnp.where(gone.reshape(-1, *[1] * (v.ndim - 1)), jnp.nan, v)
-    end = steps[jnp.argmax(gone)]
-    return Trajectory(jax.tree.map(blank, saved), end, jnp.any(gone), jnp.array(True))
+    keep = _keep(theory, steps_of, states)
+    advance = lambda y, _, at, end: jax.lax.fori_loop(at, end, lambda _, y: steps_of.advance(y), y)
+    read = lambda y: (keep(y), has_diverged(y, bound))
+    return record_steps(advance, read, y, first, targets, count)

@@ -1,25 +1,29 @@
 """`solve`: the curve that a theory predicts."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from learndyn.numerics.checks import increasing_times, one_of, positive, seed, step_numbers
-from learndyn.numerics.ode import Trajectory
+from learndyn.numerics.checks import increasing_times, one_of, positive, seed
+from learndyn.numerics.divergence import bound_of, diverged_rows
+from learndyn.numerics.pieces import pieces
 from learndyn.numerics.precision import to_numpy
+from learndyn.numerics.progress import Report, metered, reporting
 from learndyn.numerics.types import Number
-from learndyn.records import Outcome, make_record
+from learndyn.records import Outcome, Recording, Variable, make_record
 from learndyn.records.schema import Stopwatch
-from learndyn.solving.fluctuations import integrate_with_noise
+from learndyn.solving.fluctuations import how_with_noise, integrate_with_noise
 from learndyn.solving.integrate import integrate, iterate
 from learndyn.start import Start
 from learndyn.system import System
-from learndyn.theory import Map, Refused, Variable, theory_of
-from learndyn.theory.base import DIVERGED
-from learndyn.theory.dynamics import Explicit, Implicit, Stabilised
+from learndyn.theory import Flow, Map, Noise, Refused, theory_of
+from learndyn.theory.dynamics import Explicit, Implicit, Stabilised, State
 
+ROWS = 256  # times in a piece of an iterated map
 SOLVERS = {Explicit: "Dopri8", Implicit: "Rodas", Stabilised: "Chebyshev"}
 
 
@@ -35,6 +39,7 @@ def solve(
     theory: Any = None,
     rtol: Number = 1e-8,
     atol: Number = 1e-10,
+    progress: bool | Report = False,
 ) -> xr.Dataset:
     """The trajectory that the theory of a system predicts.
 
@@ -55,6 +60,7 @@ def solve(
         theory: the name or the class of a theory, to take that one.
         rtol: relative tolerance of the integrator.
         atol: absolute tolerance of the integrator.
+        progress: True shows a bar with the time left; a function gets the fraction done.
 
     Returns:
         A record. A solution that diverges is one too: see `outcome` and `diverged_at`.
@@ -71,30 +77,27 @@ def solve(
     # As `start` draws it, but a state of the theory that is named.
     start = Start(*found.draw(key)) if start is None else start
     tolerances = positive("rtol", rtol), positive("atol", atol)
-    state, clock = found.check(start.state), moves.clock
-    coverage = found.judge(start.state, start.realise)
-    steps = step_numbers(times, clock.steps)
+    state, clock = found.as_state(start.state), moves.clock
+    coverage = found.covers_start(start.state, start.realise)
+    steps = clock.step_numbers(times)
     about = system.describe()  # before the work, which it must not be able to lose
     watch = Stopwatch()
-    with jax.enable_x64(True):
-        if noise is not None:
-            path, method = _noisy(found, moves, noise, state, times, tolerances)
+    recording = Recording({}, times, _labels(found.variables, fluctuations))
+    with jax.enable_x64(True), reporting(progress, "solving") as report:
+        if isinstance(moves, Map):
+            method = _iterated(found, moves, state, steps, states, recording, report)
         else:
-            path, method = _trajectory(found, moves, state, times, steps, tolerances, states)
-    observables, kept = path.saved
-    variables = {}
-    for name, label in found.variables.items():
-        variables[name] = _labelled(observables[name], label, label.long_name)
-        if fluctuations:
-            said = f"standard deviation of {label.long_name}"
-            variables[f"{name}_std"] = _labelled(observables[f"{name}_std"], label, said)
+            shown = report if progress else None
+            asked = noise, state, times, tolerances, states, recording, shown
+            method = _integrated(found, moves, *asked)
+        report(1.0)
     return make_record(
-        variables | _state_variables(kept),
+        recording.variables(),
         times=times,
         steps=steps,
         time_unit=clock.unit,
-        outcomes=[_outcome(path)],
-        runs=False,
+        lead={},
+        outcomes=recording.outcomes,
         attributes={
             "engine": "solve",
             "method": method,
@@ -120,57 +123,76 @@ def given(argument: str, capability: Any, value: Any) -> Any:
     return capability
 
 
-def _state_variables(kept: Any) -> dict[str, Any]:
-    """The leaves of a state, (time, …), as variables named after its fields."""
-    found = {}
-    for path, values in jax.tree_util.tree_leaves_with_path(kept):
-        name = "state" + "".join(f"_{getattr(k, 'name', getattr(k, 'idx', k))}" for k in path)
-        dims = tuple(f"{name}_{i}" for i in range(np.ndim(values) - 1))
-        label = Variable(dims, name.replace("_", " "), "")
-        found[name] = _labelled(values, label, label.long_name)
+def _labels(variables: Mapping[str, Variable], fluctuations: bool) -> dict[str, Variable]:
+    found = dict(variables)
+    for name, label in variables.items() if fluctuations else ():
+        said = f"standard deviation of {label.long_name}"
+        found[f"{name}_std"] = label._replace(long_name=said)
     return found
 
 
-def _labelled(values: np.ndarray, label: Variable, said: str):
-    finite = np.where(np.isfinite(values), values, np.nan)
-    return ("time", *label.dims), finite, {"long_name": said, "units": label.unit}
+def _iterated(
+    theory, moves: Map, state: State, steps, states: bool, recording: Recording, report: Report
+) -> str:
+    """Records a map at its steps, in pieces."""
+    y = jax.tree.map(jnp.asarray, moves.begin(state))
+    bound = bound_of(y)
+    for piece in pieces(steps, ROWS):
+        at = piece.first, piece.targets, piece.number
+        y, ((observables, kept), gone) = to_numpy(iterate(theory, moves, y, bound, *at, states))
+        cut = lambda rows, n=piece.kept: rows[:n]
+        values = jax.tree.map(cut, {**observables, **_state_values(kept)})
+        if not recording.take((), piece.asked, values, gone[: piece.kept]):
+            break
+        report(float(piece.targets[-1] / max(steps[-1], 1)))
+    return "iterated map"
 
 
-def _trajectory(theory, moves, state, times, steps, tolerances, states) -> tuple[Trajectory, str]:
-    """What the theory predicts at the times, and by which method."""
-    if isinstance(moves, Map):
-        return to_numpy(iterate(theory, moves, moves.begin(state), steps, states)), "iterated map"
-    curve = None if states else moves.closed_form(state, times)
+def _integrated(
+    theory,
+    flow: Flow,
+    noise: Noise | None,
+    state: State,
+    times: np.ndarray,
+    tolerances,
+    states: bool,
+    recording: Recording,
+    report: Report | None,
+) -> str:
+    """Records a flow at the times: in closed form, or integrated."""
+    curve = None if states or noise is not None else flow.closed_form(state, times)
     if curve is not None:
-        return _cut(curve, times), "closed form"
-    how = moves.integration(state, float(times[-1]))
-    scale = np.asarray(moves.clock.drift, dtype=np.float64)
-    found = to_numpy(integrate(theory, moves, how, times, scale, *tolerances, states=states))
-    return found, f"{SOLVERS[type(how)]}, adaptive, in {type(how.begin).__name__}"
+        recording.take((), 0, curve, diverged_rows(curve))
+        return "closed form"
+    how = flow.integration(state, float(times[-1]))
+    scale, (rtol, atol) = np.asarray(flow.clock.drift, dtype=np.float64), tolerances
+    with metered(report) as meter:
+        if noise is None:
+            path = integrate(
+                theory, flow, how, times, scale, rtol, atol, states=states, meter=meter
+            )
+            method = f"{SOLVERS[type(how)]}, adaptive, in {type(how.begin).__name__}"
+        else:
+            how = how_with_noise(how, state)
+            size = np.asarray(theory.system.dim, np.float64)
+            path = integrate_with_noise(
+                theory, flow, noise, how, state, times, scale, size, rtol, atol, meter=meter
+            )
+            method = f"{SOLVERS[type(how)]}, adaptive, with linear noise"
+        path = to_numpy(path)
+    observables, kept = path.saved
+    values = {**observables, **_state_values(kept)}
+    recording.take((), 0, values, np.zeros(len(times), bool))
+    if path.diverged or not path.succeeded:
+        how = "diverged" if path.diverged else "tolerance not reached"
+        recording.end((), Outcome(how, float(path.end)))
+    return method
 
 
-def _noisy(theory, flow, noise, state, times, tolerances) -> tuple[Trajectory, str]:
-    """The same with the standard deviation of every observable beside it."""
-    scale, size = (np.asarray(x, np.float64) for x in (flow.clock.drift, theory.system.dim))
-    found = integrate_with_noise(theory, flow, noise, state, times, scale, size, *tolerances)
-    return to_numpy(found), "Dopri8, adaptive, with linear noise"
-
-
-def _cut(curve: dict[str, np.ndarray], times: np.ndarray) -> Trajectory:
-    """A closed form up to where it has diverged, as an integrator would have found it."""
-    flat = np.concatenate([np.abs(v).reshape(len(times), -1) for v in curve.values()], axis=1)
-    gone = ~(flat.max(axis=1) <= DIVERGED * max(flat[0].max(), 1.0))
-    gone = np.cumsum(gone) > 0
-    saved = {name: v.copy() for name, v in curve.items()}
-    for v in saved.values():
-        v[gone] = np.nan
-    end = times[np.argmax(gone)] if gone.any() else times[-1]
-    return Trajectory((saved, None), np.asarray(end), np.asarray(gone.any()), np.asarray(True))
-
-
-def _outcome(found: Trajectory) -> Outcome:
-    if found.diverged:
-        return Outcome("diverged", float(found.end))
-    if not found.succeeded:
-        return Outcome("tolerance not reached", float(found.end))
-    return Outcome("finished", float("nan"))
+def _state_values(kept: Any) -> dict[str, Any]:
+    """The leaves of a state, (time, …), named after its fields."""
+    found = {}
+    for path, values in jax.tree_util.tree_leaves_with_path(kept):
+        name = "state" + "".join(f"_{getattr(k, 'name', getattr(k, 'idx', k))}" for k in path)
+        found[name] = values
+    return found

@@ -30,7 +30,7 @@ class System(Value):
         allowed = "a rule such as SGD, NaturalGradient or Optax(transformation)"
         instance("rule", rule, AbstractRule, allowed)
         problem.check_network(network)
-        rule.check(problem)
+        rule.check_problem(problem)
         self.problem, self.network, self.rule = problem, network, rule
 
     @property

@@ -5,7 +5,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,18 +12,15 @@ from jax.flatten_util import ravel_pytree
 
 from learndyn.networks.base import Weights
 from learndyn.numerics.checks import one_of
-from learndyn.numerics.precision import in_float64, to_numpy
+from learndyn.numerics.precision import in_float64
 from learndyn.numerics.types import Array
 from learndyn.numerics.values import Value
+from learndyn.records import Variable as Variable
 from learndyn.system import System
 from learndyn.theory.chain import AbstractChain
 from learndyn.theory.dynamics import Clock, Flow, Map, Noise, Refused, State
 
 Realise = Callable[[], tuple[Weights, Weights]]
-
-# A state has diverged whose largest entry exceeds that of the start so many times. (Larger
-# factors are out of an integrator's reach: Q ∝ (t* − t)^(-1/2) for squares, up to rounding.)
-DIVERGED = 1e5
 
 
 class Coverage(NamedTuple):
@@ -32,14 +28,6 @@ class Coverage(NamedTuple):
 
     level: Literal["exact", "approximate", "none"]
     reason: str
-
-
-class Variable(NamedTuple):
-    """How a record labels an observable."""
-
-    dims: tuple[str, ...]
-    long_name: str
-    unit: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,13 +70,13 @@ class AbstractTheory(Value):
     def draw(self, key: int) -> tuple[State, Realise]:
         """A state from the law of the system's initialisations, and what realises it."""
 
-    def judge(self, state: State, realise: Realise) -> Coverage:
+    def covers_start(self, state: State, realise: Realise) -> Coverage:
         """Whether this theory covers a given start; `realise` gives its weights and teacher."""
         return self.covers(self.system)
 
     @abc.abstractmethod
-    def check(self, state: State) -> State:
-        """The state, or a ValueError that names what is wrong with it."""
+    def as_state(self, state: State) -> State:
+        """What was given as a state, or a ValueError that names what is wrong with it."""
 
     @abc.abstractmethod
     def project(self, weights: Weights, teacher: Weights) -> State:
@@ -152,7 +140,7 @@ class AbstractTheory(Value):
 
     def measure(self, weights: Weights, teacher: Weights) -> dict[str, Any]:
         """The observables of given weights: those of their state."""
-        return to_numpy(_observe(self, self.project(weights, teacher)))
+        return self.observe(self.project(weights, teacher))
 
     def invariants(self, state: State) -> dict[str, Array]:
         """Quantities that stay constant along the solution through `state`."""
@@ -161,11 +149,6 @@ class AbstractTheory(Value):
     def landmarks(self) -> dict[str, float]:
         """Predicted landmarks: rates per t = η · time, heights, critical learning rates."""
         return {}
-
-
-@eqx.filter_jit
-def _observe(theory: AbstractTheory, state: State) -> dict[str, Any]:
-    return theory.observe(state)
 
 
 def sample(system: System, key: int) -> tuple[Weights, Weights]:

@@ -4,12 +4,15 @@ import abc
 from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 
 from learndyn.numerics.types import Array
 
-Fixed = Any  # a pytree of what no step changes, without an axis for runs
-Moving = Any  # a pytree of what every step changes; runs are the last axis of each leaf
+Constants = Any  # a pytree of what no step changes, without an axis for runs
+Coordinates = Any  # a pytree of what every step changes; runs are the last axis of each leaf
+LANES = 8  # float64 numbers in the widest vector register
+NORMAL = 20  # operations that a normal number costs, about; a chi-square costs four of them
 
 
 class AbstractChain(eqx.Module):
@@ -27,7 +30,7 @@ class AbstractChain(eqx.Module):
     degrees: eqx.AbstractVar[np.ndarray]
 
     @abc.abstractmethod
-    def begin(self, state: Any) -> tuple[Fixed, Moving]:
+    def begin(self, state: Any) -> tuple[Constants, Coordinates]:
         """The chain's own coordinates of a state, for one run: no axis for runs yet.
 
         Args:
@@ -38,24 +41,56 @@ class AbstractChain(eqx.Module):
         """
 
     @abc.abstractmethod
-    def step(self, fixed: Fixed, moving: Moving, normals: Array, chi_squares: Array) -> Moving:
+    def step(
+        self, constants: Constants, now: Coordinates, normals: Array, chi_squares: Array
+    ) -> Coordinates:
         """One step of all runs.
 
         Args:
-            fixed: what `begin` gave.
-            moving: runs last.
+            constants: what `begin` gave.
+            now: the coordinates, runs last.
             normals: (normals, runs).
             chi_squares: (number of degrees, runs).
 
         Returns:
-            The moving part after the step.
+            The coordinates after the step.
         """
 
+    def steps(
+        self,
+        constants: Constants,
+        now: Coordinates,
+        normals: Array,
+        chi_squares: Array,
+        first: Array,
+        last: Array,
+    ) -> Coordinates:
+        """Steps `first` … `last` − 1 of a block, for which a chain may know a faster way.
+
+        Args:
+            constants: what `begin` gave.
+            now: the coordinates, runs last.
+            normals: of all steps of the block, (steps, normals, runs).
+            chi_squares: likewise, (steps, number of degrees, runs).
+            first: the first step to take, counted from the block's own.
+            last: the step to stop before.
+
+        Returns:
+            The coordinates after the steps.
+        """
+        one = lambda i, now: self.step(constants, now, normals[i], chi_squares[i])
+        return jax.lax.fori_loop(first, last, one, now)
+
     @abc.abstractmethod
-    def state(self, fixed: Fixed, moving: Moving) -> Any:
-        """The theory's state of one run: `moving` without its last axis."""
+    def state(self, constants: Constants, now: Coordinates) -> Any:
+        """The theory's state of one run: `now` without its last axis."""
+
+    @property
+    def lanes(self) -> int:
+        """Runs are computed in multiples of it: 1 where a run by itself fills the registers."""
+        return LANES
 
     @property
     @abc.abstractmethod
-    def operations(self) -> tuple[float, float]:
-        """Rough operations a step of the chain, and of the same step on the full weights."""
+    def operations(self) -> float:
+        """Rough operations of a step of one run."""

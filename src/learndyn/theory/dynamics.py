@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import numpy as np
 
+from learndyn.numerics.checks import step_numbers
 from learndyn.numerics.rosenbrock import Solve
 from learndyn.numerics.types import Array
 
@@ -31,8 +32,18 @@ class Clock(NamedTuple):
     steps: float
     drift: float
 
+    def step_numbers(self, times: np.ndarray) -> np.ndarray:
+        """The steps nearest to given times, or a ValueError where they have no number."""
+        return step_numbers(times, self.steps)
+
 
 STEPS = Clock("steps", 1.0, 1.0)  # where no theory has a clock of its own
+
+
+def continuous(learning_rate: Array, drift: float | None = None) -> Clock:
+    """The clock of flows, learning rate × steps; by default for a drift per step."""
+    steps = float(1 / learning_rate)
+    return Clock("learning rate × steps", steps, steps if drift is None else drift)
 
 
 class Explicit(eqx.Module):
@@ -51,10 +62,12 @@ class Implicit(eqx.Module):
     Args:
         begin: the state in the coordinates in which it is integrated.
         linearise: (y, w) → the solver b ↦ x of (w − J) x = b, J the Jacobian of `drift` at y.
+        radius: as `Stabilised` has it, for what is integrated beside the flow; None: not known.
     """
 
     begin: State
     linearise: Callable[[State, Array], Solve]
+    radius: Callable[[State], Array] | None = None
 
 
 class Stabilised(eqx.Module):

@@ -73,10 +73,9 @@ def _named(system: System, theory: Any) -> AbstractTheory:
     return kind(system)
 
 
-def clock_of(system: System, order: str = "full") -> Clock:
+def clock_of(system: System, theory: AbstractTheory | None) -> Clock:
     """The system's unit of time: that of the theory that covers it, or of its kind, or steps."""
-    theory = find_theory(system)
     if theory is not None:
-        found = theory.dynamics(order)
+        found = theory.dynamics(theory.orders[0])
         return STEPS if isinstance(found, Refused) else found.clock
     return next(filter(None, (kind.natural_clock(system) for kind in THEORIES)), STEPS)

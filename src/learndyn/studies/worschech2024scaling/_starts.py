@@ -4,7 +4,6 @@ The error of one start differs from the next by far more than theory and network
 every network is divided by the flow from its own weights, whose mean over starts is known.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +11,6 @@ import xarray as xr
 from scipy import stats
 
 import learndyn as ld
-from learndyn.simulation.placing import groups, in_threads
-from learndyn.simulation.progress import Counter
 from learndyn.studies.claims import Claim
 
 FIRST = 1.0  # the α at which the paper's curves begin
@@ -23,29 +20,6 @@ LEVEL = 0.01  # chance of a false alarm in each claim on random starts
 def step_times(horizon: float, points: int, system: ld.System) -> np.ndarray:
     """Times α from FIRST to `horizon`, evenly in ln α, at whole steps."""
     return np.unique(np.rint(np.geomspace(FIRST, horizon, points) * system.dim)) / system.dim
-
-
-def over_starts(one: Callable[[int], xr.Dataset], starts: int, done: Counter) -> xr.Dataset:
-    """one(0), one(1), … along the dimension `start`, a thread for each core.
-
-    Args:
-        one: the data of a start.
-        starts: their number.
-        done: counts the starts that are finished.
-
-    Returns:
-        The data of all.
-    """
-    found: dict[int, xr.Dataset] = {}
-
-    def follow(group: slice, _) -> None:
-        found[group.start] = one(group.start)
-        done(1)
-
-    first, *others = groups(starts, 1)
-    follow(first, None)  # compiles here, once, rather than in every thread
-    in_threads(follow, others)
-    return xr.concat([found[i] for i in range(starts)], "start")
 
 
 class Ratio(NamedTuple):

@@ -6,7 +6,6 @@ The quick preset has a smaller N, two N_l, a shorter time and few starts.
 """
 
 import dataclasses
-from collections.abc import Callable
 
 import numpy as np
 import xarray as xr
@@ -14,15 +13,14 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import learndyn as ld
+from learndyn.numerics.progress import Counter
 from learndyn.plotting import panels
-from learndyn.simulation.progress import Counter
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
 from learndyn.studies.worschech2024scaling._model import committee_system
 from learndyn.studies.worschech2024scaling._starts import (
     LEVEL,
     follows_flow,
-    over_starts,
     ratio_to_flow,
     step_times,
 )
@@ -75,10 +73,20 @@ def _curves(params: Params, inputs: ld.Gaussian, n: int, done: Counter) -> xr.Da
     )
     lam, times = inputs.spectrum.values, step_times(params.horizon, params.points, system)
     Sigma = inputs.from_eigenbasis(inputs.from_eigenbasis(np.diag(lam)).T)
-    flow = lambda J0, B: given_frame.trajectory(times, Sigma, n, J0, B, eta)
-    first = params.key * params.starts
-    one = lambda start: _one(system, times, Sigma, flow, first + start)
-    found = over_starts(one, params.starts, done)
+    flow = lambda s: given_frame.trajectory(times, Sigma, n, s.weights[0], s.teacher[0], eta)
+    keys = range(params.key * params.starts, (params.key + 1) * params.starts)
+    starts = [ld.start(system, key=key) for key in keys]
+    probes = {"rows": lambda model: model.weights[0]}
+    runs = ld.simulate(system, times, starts=starts, key=keys[0], method="direct", probes=probes)[
+        "rows"
+    ].isel(run=0)
+    errors = [(_error(Sigma, rows, s), _error(Sigma, flow(s), s))
+              for rows, s in zip(runs.values, starts, strict=True)]  # fmt: skip
+    networks, flows = (np.stack(each) for each in zip(*errors, strict=True))
+    found = xr.Dataset(
+        {"networks": (("start", "time"), networks), "flow": (("start", "time"), flows)}
+    )
+    done(len(starts))
     found["theory"] = "time", given_frame.mean_error(times, Sigma, n, eta=eta, sigma_J=sigma_J)
     found["asymptote"] = given_frame.mean_asymptote(Sigma, n, sigma_J=sigma_J)
     found["eigenbasis"] = features.asymptote(lam, n, sigma_J=sigma_J)
@@ -88,15 +96,9 @@ def _curves(params: Params, inputs: ld.Gaussian, n: int, done: Counter) -> xr.Da
     return found.assign_coords(time=("time", times, {"long_name": "α = steps / N"}))
 
 
-def _one(system: ld.System, times, Sigma: np.ndarray, flow: Callable, key: int) -> xr.Dataset:
-    """A network, and the flow from its start."""
-    start = ld.start(system, key=key)
-    exact = lambda model: given_frame.weights_error(Sigma, model.weights, start.teacher[0])[0]
-    probes = {"exact": exact}
-    run = ld.simulate(system, times, start=start, key=key, method="direct", probes=probes)
-    J0, B = start.weights[0], start.teacher[0]
-    expected = given_frame.weights_error(Sigma, flow(J0, B), B)
-    return xr.Dataset({"networks": ("time", run["exact"].values[0]), "flow": ("time", expected)})
+def _error(Sigma: np.ndarray, rows: np.ndarray, start: ld.Start) -> np.ndarray:
+    """The exact error of students (time, N) with the teacher of a start."""
+    return given_frame.weights_error(Sigma, rows, start.teacher[0])
 
 
 def draw(data: xr.Dataset) -> Figure:

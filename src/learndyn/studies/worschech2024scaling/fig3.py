@@ -7,20 +7,21 @@ scikit-learn's digits. Every network has its own teacher and student, the same f
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
+from learndyn.numerics.progress import Counter
 from learndyn.plotting import panels
 from learndyn.problems.empirical import principal
-from learndyn.simulation.progress import Counter
 from learndyn.studies.registry import Report
 from learndyn.studies.worschech2024scaling._fig3_claims import check as check
 from learndyn.studies.worschech2024scaling._images import first_channel
 from learndyn.studies.worschech2024scaling._model import committee_system
-from learndyn.studies.worschech2024scaling._starts import over_starts, step_times
+from learndyn.studies.worschech2024scaling._starts import step_times
 from learndyn.theory.committee import errata
 from learndyn.theory.committee.dynamics import linear
 from learndyn.theory.committee.power_law import features, learning_curve
@@ -93,9 +94,17 @@ def _curves(params: Params, spectrum: ld.Spectrum, n: int, x, done: Counter) -> 
     eta, sigma_J = params.eta, params.sigma_J
     system = committee_system("linear", spectrum, eta=eta, sigma_J=sigma_J, trainable=n)
     times = step_times(params.horizon if x is None else params.image_horizon, params.points, system)
-    first = params.key * params.starts
-    one = lambda start: _one(system, x, times, first + start)
-    found = over_starts(one, params.starts, done)
+    keys = range(params.key * params.starts, (params.key + 1) * params.starts)
+    starts = [ld.start(system, key=key) for key in keys]
+    flows = [ld.solve(system, times, start=start, order="flow")["error"].values for start in starts]
+    networks = _networks if x is None else _on_images(x)
+    found = xr.Dataset(
+        {
+            "networks": (("start", "time"), networks(system, times, starts, keys[0])),
+            "flow": (("start", "time"), np.stack(flows)),
+        }
+    )
+    done(len(starts))
     setting, lam = Setting.of(system), np.repeat(spectrum.values, spectrum.counts)
     found["theory"] = "time", features.error(times, lam, n, eta=eta, sigma_J=sigma_J)
     found["finite_eta"] = "time", linear.mean_curve(setting, times)["error"]
@@ -103,27 +112,29 @@ def _curves(params: Params, spectrum: ld.Spectrum, n: int, x, done: Counter) -> 
     return found.assign_coords(time=("time", times, {"long_name": "α = steps / N"}))
 
 
-def _one(system: ld.System, x: np.ndarray | None, times: np.ndarray, key: int) -> xr.Dataset:
-    """A network, on Gaussian inputs or on images, and the flow from its start."""
-    start = ld.start(system, key=key)
-    flow = ld.solve(system, times, start=start, order="flow")["error"]
-    if x is None:
-        run = ld.simulate(system, times, start=start, key=key, method="direct")["error"]
-    else:
-        run = _on_images(system, x, times, start, key)
-    return xr.Dataset({"networks": ("time", run.values[0]), "flow": ("time", flow.values)})
+def _networks(system: ld.System, times: np.ndarray, starts: list[ld.Start], key: int) -> np.ndarray:
+    """Errors (start, time) of a network for each start, on Gaussian inputs."""
+    found = ld.simulate(system, times, starts=starts, key=key, method="direct")
+    return found["error"].isel(run=0).values
 
 
-def _on_images(system: ld.System, x: np.ndarray, times, start: ld.Start, key: int) -> xr.DataArray:
-    """The same student, teacher and rule, with images for inputs."""
-    y = system.network(start.teacher, x)  # with K = M = 1 the teacher is the same function
-    real = ld.System(ld.Dataset(x, np.asarray(y)), system.network, system.rule)
-    weights = ld.Start(None, lambda: (start.weights, start.teacher))
-    # Where the spectrum is the images' own, the error by overlaps is that on all images.
-    measure = ld.theory_of(system).measure
-    probes = {"all_images": lambda model: measure(model.weights, start.teacher)["error"]}
-    run = ld.simulate(real, times, start=weights, key=key, method="direct", probes=probes)
-    return run["all_images"]
+def _on_images(x: np.ndarray) -> Callable[..., np.ndarray]:
+    """The same students, teachers and rule, with images for inputs."""
+
+    def networks(system: ld.System, times, starts: list[ld.Start], key: int) -> np.ndarray:
+        return np.stack([one(system, times, s, key + i) for i, s in enumerate(starts)])
+
+    def one(system: ld.System, times, start: ld.Start, key: int) -> np.ndarray:
+        y = system.network(start.teacher, x)  # with K = M = 1 the teacher is the same function
+        real = ld.System(ld.Dataset(x, np.asarray(y)), system.network, system.rule)
+        weights = ld.Start(None, lambda: (start.weights, start.teacher))
+        # Where the spectrum is the images' own, the error by overlaps is that on all images.
+        measure = ld.theory_of(system).measure
+        probes = {"all_images": lambda model: measure(model.weights, start.teacher)["error"]}
+        run = ld.simulate(real, times, start=weights, key=key, method="direct", probes=probes)
+        return run["all_images"].isel(run=0).values
+
+    return networks
 
 
 def _integrals(params: Params, times: np.ndarray) -> xr.Dataset:

@@ -87,7 +87,7 @@ class CommitteeTheory(AbstractTheory):
         )
         return state, lambda: self.realise(state, key)
 
-    def check(self, state: Any) -> Overlaps:
+    def as_state(self, state: Any) -> Overlaps:
         _, student, teacher, _, spectrum = self._setting
         return checked(state, spectrum.levels, student.units, teacher.units)
 
@@ -174,7 +174,7 @@ class OverlapFlow(Flow):
         with jax.enable_x64(True):
             scheme = stiff.scheme(self.setting, state, end)
         if scheme == "implicit":
-            return Implicit(state, self.linearise)
+            return Implicit(state, self.linearise, self.radius)
         rank = int(np.max(self.setting.spectrum.counts))
         scarce = self.order == "flow" and rank < state.gram.shape[1]
         begin = factors_of(state, rank) if scarce else state

@@ -1,8 +1,10 @@
 """The state of a deep linear network: singular modes, layer by layer."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 
 from learndyn.numerics.precision import as_float64
@@ -39,45 +41,47 @@ def checked(state: Any, modes: int, layers: int) -> Modes:
     return state
 
 
-def project(weights: tuple[np.ndarray, ...], target: np.ndarray) -> np.ndarray:
+def project(weights: tuple[Array, ...], left: Array, right: Array) -> Array:
     """Strengths (modes, layers) of given layers along the target's singular vectors.
 
     A right singular vector is sent through the layers and renormalised after each; what a
     layer stretches it by is its strength, and the last layer takes the component along the
     left singular vector, with its sign. Where a layer sends it to zero, the strengths
     behind come from the left singular vector, sent backwards.
+
+    Args:
+        weights: the layers, from the input's side.
+        left: left singular vectors of the target as columns, (outputs, modes).
+        right: right singular vectors as rows, (modes, inputs).
+
+    Returns:
+        The strengths.
     """
-    left, _, right = np.linalg.svd(target, full_matrices=False)
-    pairs = zip(left.T, right, strict=True)
-    return np.array([_strengths(weights, u, v) for u, v in pairs])
+    u, v = jnp.asarray(left).T, jnp.asarray(right)
+    sizes, v = _sent(weights[:-1], v)
+    last = jnp.sum(u * (v @ weights[-1].T), axis=1)
+    forward = jnp.stack([*sizes, last], axis=1)
+    backward = jnp.stack(_sent([w.T for w in weights[::-1]], u)[0][::-1], axis=1)
+    before = jnp.cumsum(jnp.stack([0 * last, *(1.0 * (s == 0) for s in sizes)], axis=1), axis=1)
+    return jnp.where(before > 0, backward, forward)
 
 
-def off_diagonal(weights: tuple[np.ndarray, ...], target: np.ndarray) -> float:
+def off_diagonal(weights: tuple[np.ndarray, ...], state: Modes) -> float:
     """How far from aligned: what of WᵀW and the map the modes do not carry, relative."""
-    sigma = project(weights, target)
     total = sum(float(np.sum(w**2)) for w in weights)
-    return abs(total - float(np.sum(sigma**2))) / max(total, 1e-300)
+    return abs(total - float(np.sum(np.square(state.sigma)))) / max(total, 1e-300)
 
 
-def _strengths(weights: tuple[np.ndarray, ...], u: np.ndarray, v: np.ndarray) -> list[float]:
-    forward: list[float] = []
-    for w in weights[:-1]:
-        v = w @ v
-        size = float(np.linalg.norm(v))
-        if size <= ROUNDING * np.linalg.norm(w):
-            return _behind(weights, u, forward)
-        forward.append(size)
-        v = v / size
-    return [*forward, float(u @ weights[-1] @ v)]
+def _sent(weights: Sequence[Array], v: Array) -> tuple[list[Array], Array]:
+    """Unit vectors (modes, n) sent through layers: what each stretches them by, and the last.
 
-
-def _behind(weights: tuple[np.ndarray, ...], u: np.ndarray, forward: list[float]) -> list[float]:
-    """Completes the strengths of a mode that layer number len(forward) sends to zero."""
-    backward: list[float] = []
-    for w in weights[: len(forward) : -1]:
-        u = w.T @ u
-        size = float(np.linalg.norm(u))
-        size = size if size > ROUNDING * np.linalg.norm(w) else 0.0
-        backward.append(size)
-        u = u / size if size else 0 * u
-    return [*forward, 0.0, *backward[::-1]]
+    What is zero but for rounding is zero, and so is all behind it.
+    """
+    sizes = []
+    for w in weights:
+        v = v @ w.T
+        size = jnp.sqrt(jnp.sum(v**2, axis=1))
+        size = jnp.where(size > ROUNDING * jnp.sqrt(jnp.sum(w**2)), size, 0.0)
+        sizes.append(size)
+        v = jnp.where(size[:, None] > 0, v / jnp.where(size > 0, size, 1.0)[:, None], 0.0)
+    return sizes, v

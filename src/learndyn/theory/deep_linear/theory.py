@@ -35,7 +35,7 @@ from learndyn.theory.base import (
 )
 from learndyn.theory.deep_linear import map_dynamics, modes
 from learndyn.theory.deep_linear.state import Modes, checked, off_diagonal, project
-from learndyn.theory.dynamics import STEPS, Clock, Flow, Map, Refused
+from learndyn.theory.dynamics import STEPS, Clock, Flow, Map, Refused, continuous
 
 ALIGNED = 1e-6  # relative weight outside the modes up to which a start counts as aligned
 WHITE = 1e-9  # relative anisotropy of the inputs up to which they count as white
@@ -44,7 +44,10 @@ WHITE = 1e-9  # relative anisotropy of the inputs up to which they count as whit
 class DeepLinearTheory(AbstractTheory):
     """Singular modes of a deep linear network under (fractional, natural) gradient rules."""
 
-    target: np.ndarray  # singular values of the map to be learned
+    map: MapStatistics  # what is to be learned, and from what
+    left: np.ndarray  # singular vectors and values of the map to be learned
+    target: np.ndarray
+    right: np.ndarray
     variance: np.ndarray  # λ of the white inputs
 
     name: ClassVar[str] = "deep linear"
@@ -60,9 +63,9 @@ class DeepLinearTheory(AbstractTheory):
 
     def __init__(self, system: System):
         self.system = system
-        target, root = _statistics(system)
-        self.target = np.linalg.svd(target, compute_uv=False)
-        self.variance = np.asarray(np.sum(root**2) / len(root))
+        self.map = _statistics(system)
+        self.left, self.target, self.right = np.linalg.svd(self.map.target, full_matrices=False)
+        self.variance = np.asarray(np.sum(self.map.root**2) / len(self.map.root))
 
     @classmethod
     def covers(cls, system: System) -> Coverage:
@@ -84,9 +87,9 @@ class DeepLinearTheory(AbstractTheory):
             return Coverage("exact", "layers aligned with the target stay so")
         return Coverage("approximate", "layers that do not start aligned mix the modes")
 
-    def judge(self, state: Modes, realise: Realise) -> Coverage:
+    def covers_start(self, state: Modes, realise: Realise) -> Coverage:
         weights, _ = realise()
-        outside = off_diagonal(weights, _statistics(self.system).target)
+        outside = off_diagonal(weights, self.project(weights, ()))
         level = "exact" if outside < ALIGNED else "approximate"
         return Coverage(level, f"{outside:.1e} of the weights lie outside the modes")
 
@@ -94,7 +97,7 @@ class DeepLinearTheory(AbstractTheory):
         weights, teacher = sample(self.system, key)
         return self.project(weights, teacher), lambda: (weights, teacher)
 
-    def check(self, state: Any) -> Modes:
+    def as_state(self, state: Any) -> Modes:
         widths = cast(DeepLinear, self.system.network).widths
         given = checked(state, len(self.target), len(widths) - 1)
         fits = np.minimum(widths[1:], widths[:-1])
@@ -104,15 +107,16 @@ class DeepLinearTheory(AbstractTheory):
             )
         return given
 
+    @compiled_in_float64
     def project(self, weights: Weights, teacher: Weights) -> Modes:
-        layers = tuple(np.asarray(w, np.float64) for w in weights)
-        return Modes(project(layers, _statistics(self.system).target))
+        layers = tuple(jnp.asarray(w, jnp.float64) for w in weights)
+        return Modes(project(layers, self.left, self.right))
 
     def realise(self, state: Modes, key: int) -> tuple[Weights, Weights]:
         rng = np.random.default_rng(key)
-        widths, target = cast(DeepLinear, self.system.network).widths, _statistics(self.system)[0]
+        widths = cast(DeepLinear, self.system.network).widths
         teacher = self.system.problem.draw_teacher(rng)
-        return aligned_layers(rng, widths, target, np.asarray(state.sigma)), teacher
+        return aligned_layers(rng, widths, self.map.target, np.asarray(state.sigma)), teacher
 
     def dynamics(self, order: str) -> Flow | Map | Refused:
         one_of("order", order, self.orders)
@@ -134,13 +138,12 @@ class DeepLinearTheory(AbstractTheory):
         scale = _loss_scale(self.system) * self.variance
         return {"sigma": sigma, "map": map_, "error": scale * jnp.sum((map_ - self.target) ** 2)}
 
+    @compiled_in_float64
     def measure(self, weights: Weights, teacher: Weights) -> dict[str, Any]:
         """As `observe`, but with the whole loss, what lies outside the modes included."""
         found = self.observe(self.project(weights, teacher))
-        target, root = _statistics(self.system)
-        gap = np.asarray(product(tuple(np.asarray(w, np.float64) for w in weights))) - target
-        error = _loss_scale(self.system) * np.sum((gap @ root) ** 2)
-        return found | {"error": np.asarray(error)}
+        gap = product(tuple(jnp.asarray(w, jnp.float64) for w in weights)) - self.map.target
+        return found | {"error": _loss_scale(self.system) * jnp.sum((gap @ self.map.root) ** 2)}
 
     @compiled_in_float64
     def invariants(self, state: Modes) -> dict[str, Array]:
@@ -189,8 +192,7 @@ class ModeFlow(Flow):
 
     @property
     def clock(self) -> Clock:
-        per_time = float(1 / cast(GradientDescent, self.theory.system.rule).learning_rate)
-        return Clock("learning rate × steps", per_time, per_time)
+        return continuous(cast(GradientDescent, self.theory.system.rule).learning_rate)
 
     @compiled_in_float64
     def drift(self, state: Modes) -> Modes:

@@ -80,7 +80,7 @@ def test_plateau_is_a_fixed_point_for_any_teacher(K):
     theory = theory_of(K, 3)
     for key in range(3):
         state = erf_plateau.plateau_state(teacher(3, key), LAM, K)
-        drift = flow(theory, theory.check(state))
+        drift = flow(theory, theory.as_state(state))
         assert max(np.abs(drift.Q).max(), np.abs(drift.R).max()) < 1e-15
 
 

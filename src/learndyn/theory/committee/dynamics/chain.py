@@ -39,14 +39,14 @@ import numpy as np
 from learndyn.numerics.gaussian import ACTIVATIONS
 from learndyn.numerics.semidefinite import gram_factor, root_times, rounding
 from learndyn.numerics.types import Array
-from learndyn.theory.chain import AbstractChain
+from learndyn.theory.chain import LANES, NORMAL, AbstractChain
 from learndyn.theory.committee.setting import Setting
 from learndyn.theory.committee.state import Overlaps
 
-NORMAL = 20  # operations that a normal number costs, about
+LARGE = 256  # numbers in a state, from which on a run by itself is as fast as eight together
 
 
-class Moving(NamedTuple):
+class Coordinates(NamedTuple):
     """What the steps change: U (K, M, L, runs) and S (K, K, L, runs), its lower triangle."""
 
     U: Array
@@ -91,28 +91,30 @@ class CommitteeChain(AbstractChain):
         below = L * m * (m - 1) // 2
         self.normals = self.batch * (K + M) * L + below + self.noisy * self.batch
 
-    def begin(self, state: Overlaps) -> tuple[np.ndarray, Moving]:
+    def begin(self, state: Overlaps) -> tuple[np.ndarray, Coordinates]:
         """The frame's coordinates; rows (teacher, student) fill its axes from the first on."""
         M = self.teacher_units
         levels = zip(np.asarray(state.gram), self.counts, strict=True)
         rows = np.stack([_coordinates(C, self.units, int(n)) for C, n in levels], axis=-1)
         B, U, V = rows[:M, :M], rows[M:, :M], rows[M:, M:]
-        return B[..., None], Moving(U, np.einsum("ijl,kjl->ikl", V, V))
+        return B[..., None], Coordinates(U, np.einsum("ijl,kjl->ikl", V, V))
 
-    def state(self, fixed: Array, moving: Moving) -> Overlaps:
-        B, U = fixed[..., 0], moving.U
-        lower = jnp.tril(jnp.moveaxis(moving.S, -1, 0))
+    def state(self, constants: Array, now: Coordinates) -> Overlaps:
+        B, U = constants[..., 0], now.U
+        lower = jnp.tril(jnp.moveaxis(now.S, -1, 0))
         S = lower + jnp.tril(lower, -1).swapaxes(1, 2)
         product = lambda left, right: jnp.einsum("ijl,kjl->lik", left, right)
         return Overlaps(product(U, U) + S, product(U, B), product(B, B))
 
-    def step(self, fixed: Array, moving: Moving, normals: Array, chi_squares: Array) -> Moving:
+    def step(
+        self, constants: Array, now: Coordinates, normals: Array, chi_squares: Array
+    ) -> Coordinates:
         K, M, b, L = self.units, self.teacher_units, self.batch, len(self.roots)
         runs = normals.shape[-1]
         own, below, noise = self._split(normals)
         g = own.reshape(b, M + K, L, runs)
         g_T, g_S = g[:, :M], g[:, M:]
-        U, S = moving
+        U, S = now
         room = jnp.clip(self.counts - M, 0, K)[:, None] if self.scarce else None
         v, used = root_times(S, g_S, room)
         if self.scarce:
@@ -120,14 +122,14 @@ class CommitteeChain(AbstractChain):
             g_S = jnp.where(_counted(used, room), g_S, 0.0)
         lam = jnp.asarray(self.roots)[:, None]
         x = jnp.sum(lam * (_times(U, g_T) + v), axis=2)
-        y = jnp.sum(lam * _times(fixed, g_T), axis=2)
+        y = jnp.sum(lam * _times(constants, g_T), axis=2)
         delta = self._delta(x, y, noise)
         s = jnp.asarray(self.step_scale)[:, None]
         d = delta[:, :, None, None]  # (b, K, 1, 1, runs)
         cross = jnp.sum(d * v[:, None], axis=0)
         rest = self._rest(delta, g_S, below, chi_squares.reshape(-1, L, runs))
         moved = S + s * (cross + cross.swapaxes(0, 1)) + s**2 * rest
-        return Moving(U + s * jnp.sum(d * g_T[:, None], axis=0), moved)
+        return Coordinates(U + s * jnp.sum(d * g_T[:, None], axis=0), moved)
 
     def _split(self, normals: Array) -> tuple[Array, Array, Array | None]:
         """Input components; entries below the diagonal of A; label noise."""
@@ -170,13 +172,15 @@ class CommitteeChain(AbstractChain):
         return A.at[np.arange(m), np.arange(m)].set(jnp.sqrt(chi_squares))
 
     @property
-    def operations(self) -> tuple[float, float]:
-        """A chi-square counts as four normals; a step on the weights reads them twice."""
-        K, M, b, L = self.units, self.teacher_units, self.batch, len(self.roots)
-        N, d = float(np.sum(self.counts)), K + M
+    def lanes(self) -> int:
+        size = len(self.roots) * self.units * (self.units + self.teacher_units)
+        return 1 if size >= LARGE else LANES
+
+    @property
+    def operations(self) -> float:
+        K, b, L, d = self.units, self.batch, len(self.roots), self.units + self.teacher_units
         drawn = NORMAL * (self.normals + 4 * len(self.degrees))
-        own = drawn + L * (K**3 / 3 + b * (d**2 + 3 * K * d) + (b > 1) * K**3)
-        return own, b * N * (NORMAL + 4 * d)
+        return drawn + L * (K**3 / 3 + b * (d**2 + 3 * K * d) + (b > 1) * K**3)
 
 
 def _times(rows: Array, g: Array) -> Array:

@@ -4,20 +4,20 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-CHUNK_SECONDS = 0.25  # between two looks at the progress bar and at Ctrl-C
-SHORTEST = 64  # steps in a piece
+from learndyn.numerics.pieces import PIECE_SECONDS
+
 LOOK_SECONDS = 0.1  # between two looks at what became of other threads
-GRACE_SECONDS = 4 * CHUNK_SECONDS  # that threads have to end in, once told to
+GRACE_SECONDS = 4 * PIECE_SECONDS  # that threads have to end in, once told to
 
 Tree = TypeVar("Tree")
-Follow = Callable[[slice, threading.Event], None]
+Part = TypeVar("Part")
 
 
 def cores() -> int:
@@ -28,11 +28,6 @@ def cores() -> int:
 def on_one_cpu() -> bool:
     """Whether the only device is the CPU, where groups of runs go to threads."""
     return jax.default_backend() == "cpu" and jax.device_count() == 1
-
-
-def groups(runs: int, width: int) -> list[slice]:
-    """Cuts runs into groups of one width; the last group's surplus is to be thrown away."""
-    return [slice(i, i + width) for i in range(0, runs, width)]
 
 
 def rounded_up(number: int, unit: int) -> int:
@@ -54,22 +49,22 @@ def spread(tree: Tree, axis: int) -> Tree:
     return jax.tree.map(place, tree)
 
 
-def in_threads(follow: Follow, parts: list[slice]) -> None:
-    """Calls follow(group, stop) for every group, a thread for each core.
+def in_threads(follow: Callable[[Part, threading.Event], None], parts: Sequence[Part]) -> None:
+    """Calls follow(part, stop) for every part of the work, a thread for each core.
 
     Ctrl-C ends it, and an error in one thread all of it, even where a thread never comes back:
     that one is left behind, and does not keep the interpreter from ending.
 
     Args:
         follow: the work; it should return soon after `stop` is set.
-        parts: the groups.
+        parts: of the work.
     """
     stop, left, errors = threading.Event(), deque(parts), []
 
     def work() -> None:
         try:
-            while (group := _first_of(left)) is not None and not stop.is_set():
-                follow(group, stop)
+            while (part := _first_of(left)) is not None and not stop.is_set():
+                follow(part, stop)
         except BaseException as error:
             errors.append(error)
             stop.set()
@@ -89,7 +84,7 @@ def in_threads(follow: Follow, parts: list[slice]) -> None:
         raise
 
 
-def _first_of(left: deque[slice]) -> slice | None:
+def _first_of(left: deque[Part]) -> Part | None:
     try:
         return left.popleft()
     except IndexError:  # another thread may have taken the last one just now
@@ -102,22 +97,3 @@ def _join(threads: list[threading.Thread], seconds: float) -> None:
     for thread in threads:
         if thread.is_alive():
             thread.join(max(0.0, end - time.monotonic()))
-
-
-class Pace:
-    """Cuts steps into pieces that take about CHUNK_SECONDS each."""
-
-    def __init__(self):
-        self._size = SHORTEST
-
-    def pieces(self, begin: int, end: int) -> Iterator[tuple[np.int64, np.int64]]:
-        """(first step, number of steps) until `end`, as NumPy's: Python's would be compiled in."""
-        while begin < end:
-            count = min(self._size, end - begin)
-            clock = time.perf_counter()
-            yield np.int64(begin), np.int64(count)
-            begin += count
-            if count == self._size:  # a shorter piece says little about the speed
-                ratio = CHUNK_SECONDS / (time.perf_counter() - clock + 1e-9)
-                # Not fewer than at first: a call has a cost of its own.
-                self._size = max(SHORTEST, int(self._size * min(8.0, ratio)))

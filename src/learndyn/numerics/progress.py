@@ -1,10 +1,17 @@
 """Progress of long work, with the time left."""
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
 from rich import progress as rich_progress
+
+from learndyn.numerics.types import Array
 
 Report = Callable[[float], None]
 
@@ -54,3 +61,50 @@ class Counter:
         with self._lock:
             self._done += amount
             self._report(self._done / self._total)
+
+
+_REPORTS: dict[int, Report] = {}
+_NUMBERS = itertools.count()
+SHOWN = 0.01  # the least increase of the fraction done that is shown
+
+
+class Meter(diffrax.AbstractProgressMeter):
+    """Reports how far an integration is, out of the compiled program.
+
+    Args:
+        number: of a report, as `metered` gives it: traced, so that nothing compiles anew.
+    """
+
+    number: Array
+
+    def init(self) -> Array:
+        """The fraction that was last shown."""
+        return jnp.zeros(())
+
+    def step(self, state: Array, progress: Array) -> Array:
+        """Shows the fraction done where it has grown enough."""
+        show = lambda: jax.debug.callback(_show, self.number, progress)
+        jax.lax.cond(progress - state > SHOWN, show, lambda: None)
+        return jnp.where(progress - state > SHOWN, progress, state)
+
+    def close(self, state: Array) -> None:
+        """Nothing is left open."""
+
+
+@contextlib.contextmanager
+def metered(report: Report | None) -> Iterator[Meter | None]:
+    """A meter for an integration, where there is someone to report to."""
+    if report is None:
+        yield None
+        return
+    number = next(_NUMBERS)
+    _REPORTS[number] = report
+    try:
+        yield Meter(np.asarray(number))
+        jax.effects_barrier()  # the last word of a compiled program may come late
+    finally:
+        del _REPORTS[number]
+
+
+def _show(number: np.ndarray, progress: np.ndarray) -> None:
+    _REPORTS.get(int(number), lambda fraction: None)(float(progress))

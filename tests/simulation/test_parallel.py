@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from learndyn.simulation import placing
+from learndyn.simulation import parallel
 
 HUNG = 120  # seconds; the work takes about five
 
@@ -15,10 +15,10 @@ CHILD = """
 import signal
 import threading
 
-from learndyn.simulation import placing
+from learndyn.simulation import parallel
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may have it ignored
-placing.cores = lambda: 2
+parallel.cores = lambda: 2
 
 
 def follow(group, stop):
@@ -26,19 +26,19 @@ def follow(group, stop):
     threading.Event().wait()
 
 
-placing.in_threads(follow, placing.groups(2, 1))
+parallel.in_threads(follow, list(range(2)))
 """
 
 
 @pytest.fixture
 def two_cores(monkeypatch):
-    monkeypatch.setattr(placing, "cores", lambda: 2)
+    monkeypatch.setattr(parallel, "cores", lambda: 2)
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 50])
 def test_every_group_is_done_once(number, two_cores):
     done = []
-    placing.in_threads(lambda group, stop: done.append(group.start), placing.groups(number, 1))
+    parallel.in_threads(lambda group, stop: done.append(group), list(range(number)))
     assert sorted(done) == list(range(number))
 
 
@@ -46,12 +46,12 @@ def test_an_error_stops_the_other_threads_and_is_raised(two_cores):
     seen = []
 
     def follow(group, stop):
-        if group.start == 1:
+        if group == 1:
             raise ArithmeticError("of the second group")
-        seen.append((group.start, stop.wait(HUNG)))
+        seen.append((group, stop.wait(HUNG)))
 
     with pytest.raises(ArithmeticError, match="of the second group"):
-        placing.in_threads(follow, placing.groups(9, 1))
+        parallel.in_threads(follow, list(range(9)))
     assert seen == [(0, True)]
 
 
@@ -59,19 +59,19 @@ def test_an_error_is_raised_beside_a_thread_that_never_ends(two_cores):
     release = threading.Event()
 
     def follow(group, stop):
-        if group.start == 1:
+        if group == 1:
             raise ArithmeticError("of the second group")
         release.wait()
 
     with pytest.raises(ArithmeticError, match="of the second group"):
-        placing.in_threads(follow, placing.groups(2, 1))
+        parallel.in_threads(follow, list(range(2)))
     release.set()
 
 
 def test_an_interrupt_stops_the_threads(two_cores, monkeypatch):
     seen = []
 
-    def interrupted(threads, seconds, join=placing._join):
+    def interrupted(threads, seconds, join=parallel._join):
         if not seen:
             seen.append("interrupted")
             raise KeyboardInterrupt
@@ -81,9 +81,9 @@ def test_an_interrupt_stops_the_threads(two_cores, monkeypatch):
         assert stop.wait(HUNG)
         seen.append("stopped")
 
-    monkeypatch.setattr(placing, "_join", interrupted)
+    monkeypatch.setattr(parallel, "_join", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        placing.in_threads(follow, placing.groups(9, 1))
+        parallel.in_threads(follow, list(range(9)))
     assert seen == ["interrupted", "stopped", "stopped"]
 
 

@@ -1,0 +1,108 @@
+"""The loss on sets of examples, and with labels the accuracy."""
+
+import math
+from collections.abc import Mapping
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from learndyn.networks import AbstractNetwork
+from learndyn.networks.base import Weights
+from learndyn.numerics.types import Array
+from learndyn.problems import AbstractLoss, Examples
+from learndyn.problems.losses import is_labels, is_right
+from learndyn.records import Variable
+from learndyn.system import System
+
+BLOCK = 2**22  # numbers in the inputs that are evaluated at once
+
+
+class Blocks(eqx.Module):
+    """A set of examples in blocks of one size, a short one filled up.
+
+    Attributes:
+        x: inputs, (blocks, size, …).
+        y: targets, likewise.
+        share: of each example in the mean, 0 where a block is filled up, (blocks, size).
+    """
+
+    x: Array
+    y: Array
+    share: Array
+
+    def __init__(self, examples: Examples, size: int):
+        x, y, count = np.asarray(examples.x), np.asarray(examples.y), len(examples.x)
+        index = np.arange(-(-count // size) * size)
+        cut = lambda a: jnp.asarray(a.reshape(-1, size, *a.shape[1:]))
+        taken = np.minimum(index, count - 1)
+        whole = len(index) == count
+        self.x, self.y = (cut(a if whole else a[taken]) for a in (x, y))
+        self.share = cut((index < count) / count)
+
+
+class OnExamples(eqx.Module):
+    """Reads the loss on sets of examples, and with labels the accuracy.
+
+    The sets are cut into blocks of one size, so that the activations of a large set need not
+    fit into memory at once.
+
+    Args:
+        system: what learns.
+        sets: prefix of the observables' names ("", "test_", …) → the set.
+        dtype: precision of the weights.
+        error: whether the loss is wanted for the set without a prefix, which a theory may say.
+        together: how many runs are read at once.
+    """
+
+    network: AbstractNetwork
+    loss: AbstractLoss
+    blocks: dict[str, Blocks]
+    names: tuple[str, ...] = eqx.field(static=True)
+    dtype: str = eqx.field(static=True)
+
+    def __init__(
+        self, system: System, sets: Mapping[str, Examples], dtype, *, error: bool, together: int
+    ):
+        self.network, self.loss = system.network, system.problem.loss
+        self.dtype = str(np.dtype(dtype))
+        longest = max((len(e.x) for e in sets.values()), default=1)
+        entries = together * math.prod(system.problem.input_shape)
+        size = min(longest, max(1, BLOCK // entries))
+        found = {p: labels(p, e, error or p != "") for p, e in sets.items()}
+        self.blocks = {p: Blocks(e, size) for p, e in sets.items() if found[p]}
+        self.names = tuple(name for each in found.values() for name in each)
+
+    def __call__(self, weights: Weights, *, looped: bool = True) -> dict[str, Array]:
+        """Loss and accuracy; the blocks as a compiled loop, or one by one."""
+        found = {}
+        for prefix, blocks in self.blocks.items():
+            if looped:
+                losses, right = jax.lax.map(lambda block: self._sums(weights, block), blocks)
+            else:
+                each = (jax.tree.map(lambda a, i=i: a[i], blocks) for i in range(len(blocks.x)))
+                losses, right = np.transpose([_one(self, weights, block) for block in each])
+            found |= {f"{prefix}error": losses.sum(), f"{prefix}accuracy": right.sum()}
+        return {name: found[name] for name in self.names}
+
+    def _sums(self, weights: Weights, block: Blocks) -> tuple[Array, Array]:
+        """The loss and the number of labels found, summed with the examples' shares."""
+        x, y = Examples(block.x, block.y, "").take(slice(None), self.dtype)
+        output = self.network(weights, x)
+        losses = self.loss.each(output, y, output.ndim - 1)
+        right = is_right(output, y) if is_labels(y) else jnp.zeros(len(y))
+        return jnp.sum(block.share * losses), jnp.sum(block.share * right)
+
+
+@eqx.filter_jit
+def _one(on: OnExamples, weights: Weights, block: Blocks) -> tuple[Array, Array]:
+    return on._sums(weights, block)
+
+
+def labels(prefix: str, examples: Examples, error: bool) -> dict[str, Variable]:
+    """How the record labels what is read on a set."""
+    said = {"error": f"error on {examples.name}"} if error else {}
+    if is_labels(examples.y):
+        said["accuracy"] = f"share of labels found on {examples.name}"
+    return {prefix + name: Variable((), text, "") for name, text in said.items()}

@@ -1,0 +1,184 @@
+"""What a simulation reads of weights: the theory's observables, the error on examples, probes.
+
+It is read in the compiled program that takes the steps. What cannot be traced is called between
+pieces of it, on NumPy arrays, and the record says so.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from learndyn.networks import AbstractNetwork, Model
+from learndyn.networks.base import Weights
+from learndyn.numerics.divergence import bound_of, has_diverged
+from learndyn.numerics.jaxprs import Traced
+from learndyn.numerics.types import Array
+from learndyn.problems import Examples
+from learndyn.records import Variable
+from learndyn.simulation.examples import OnExamples, labels
+from learndyn.system import System
+from learndyn.theory import AbstractTheory
+
+Probe = Callable[[Model], Any]
+Values = dict[str, Any]
+ANY = np.finfo(np.float64).max  # a bound that every number keeps
+SMALL = 1.0  # weights of this size are not large, however small they began
+
+
+class Reader(eqx.Module):
+    """Reads weights, traced: (weights, teacher) → values, and whether the run has diverged.
+
+    Args:
+        measure: (weights, teacher) → the theory's observables and its state; None without one.
+        on_examples: reads losses.
+        probes: name → function of the weights.
+        bound: what the theory's state, or else the weights, may grow to.
+    """
+
+    measure: Traced | None
+    on_examples: OnExamples
+    probes: dict[str, Traced]
+    bound: Array
+
+    def __call__(self, weights: Weights, teacher: Weights, losses: Values | None = None):
+        """What is read, and whether the run has diverged; `losses` where they are known."""
+        values, judged = self._measured(weights, teacher)
+        values |= self.on_examples(weights) if losses is None else losses
+        gone = has_diverged(judged, self.bound)
+        if values:  # a loss may overflow before the weights do
+            gone |= has_diverged(values, jnp.asarray(ANY))
+        return values | {name: probe(weights) for name, probe in self.probes.items()}, gone
+
+    def has_diverged(self, weights: Weights, teacher: Weights) -> Array:
+        """Whether the theory's state, or else the weights, exceed the bound."""
+        return has_diverged(self._measured(weights, teacher)[1], self.bound)
+
+    def _measured(self, weights: Weights, teacher: Weights) -> tuple[Values, Any]:
+        return ({}, weights) if self.measure is None else self.measure(weights, teacher)
+
+
+class Outside(NamedTuple):
+    """Reads weights on NumPy arrays: what cannot be traced.
+
+    Attributes:
+        network: whose weights are read.
+        theory: which measures them, where it cannot be traced, or None.
+        probes: name → function of a model.
+        bound: what the theory's state may grow to.
+    """
+
+    network: AbstractNetwork
+    theory: AbstractTheory | None
+    probes: Mapping[str, Probe]
+    bound: Array
+
+    @property
+    def names(self) -> list[str]:
+        """What is read here."""
+        return [*(self.theory.variables if self.theory is not None else ()), *self.probes]
+
+    def __call__(self, weights: Weights, teacher: Weights) -> tuple[Values, bool]:
+        values, gone = {}, False
+        if self.theory is not None:
+            gone = bool(has_diverged(self.theory.project(weights, teacher), self.bound))
+            values = dict(self.theory.measure(weights, teacher))
+        model = Model(self.network, weights)
+        return values | {n: np.asarray(probe(model)) for n, probe in self.probes.items()}, gone
+
+
+class Reading(NamedTuple):
+    """What is read, and how the record labels it."""
+
+    inside: Reader
+    outside: Outside
+    labels: dict[str, Variable]
+    attributes: dict[str, str]
+
+
+def reading_of(
+    system: System,
+    theory: AbstractTheory | None,
+    weights: Weights,
+    teacher: Weights,
+    probes: Mapping[str, Probe],
+    together: int,
+) -> Reading:
+    """The reading that suits a system: by its theory, on the problem's examples, and by probes.
+
+    Args:
+        system: what learns.
+        theory: the one that covers it, or None.
+        weights: where it begins.
+        teacher: the teacher's weights.
+        probes: name → function of a model.
+        together: how many runs are read at once.
+
+    Returns:
+        The reading.
+
+    Raises:
+        ValueError: for a probe named like an observable.
+    """
+    sets, on = _on_examples(system, theory, weights, teacher, together)
+    said = {n: label for p, e in sets.items() for n, label in labels(p, e, True).items()}
+    said = {name: said[name] for name in on.names}
+    attributes = {f"{p}error_from": e.name for p, e in sets.items() if f"{p}error" in said}
+    if theory is not None:
+        said, attributes = {**theory.variables, **said}, {"theory": theory.name, **attributes}
+    taken = [name for name in probes if name in said]
+    if taken:
+        raise ValueError(
+            f"probes: got {taken[0]!r}, which the record has already; allowed is another name"
+        )
+    bound = _bound(theory, weights, teacher)
+    measure, theory = _measure(theory, weights, teacher)
+    traced, rest = _split(system.network, probes, weights)
+    inside = Reader(measure, on, traced, bound if theory is None else jnp.asarray(ANY))
+    outside = Outside(system.network, theory, rest, bound)
+    if outside.names:
+        attributes["read_between_pieces"] = ", ".join(outside.names)
+    return Reading(inside, outside, said, attributes)
+
+
+def _on_examples(system, theory, weights, teacher, together):
+    dtype = jax.tree.leaves(weights)[0].dtype
+    # A theory measures without examples: fresh ones are not drawn beside it.
+    drawn = theory is None or system.problem.examples() is not None
+    sets: Mapping[str, Examples] = system.problem.measured_on(teacher, dtype) if drawn else {}
+    return sets, OnExamples(system, sets, dtype, error=theory is None, together=together)
+
+
+def _bound(theory: AbstractTheory | None, weights: Weights, teacher: Weights) -> Array:
+    if theory is None:
+        return bound_of((weights, teacher), least=SMALL)
+    return bound_of(theory.project(weights, teacher))
+
+
+def _measure(
+    theory: AbstractTheory | None, weights: Weights, teacher: Weights
+) -> tuple[Traced | None, AbstractTheory | None]:
+    """A theory's measurement where it can be traced, else the theory."""
+    if theory is None:
+        return None, None
+    both = lambda w, t: (dict(theory.measure(w, t)), theory.project(w, t))
+    try:
+        return Traced(both, weights, teacher), None
+    except Exception:  # whatever stops it, NumPy arrays show whether it works there
+        return None, theory
+
+
+def _split(
+    network: AbstractNetwork, probes: Mapping[str, Probe], weights: Weights
+) -> tuple[dict[str, Traced], dict[str, Probe]]:
+    """Probes that can be traced, and those that cannot."""
+    traced, rest = {}, {}
+    for name, probe in probes.items():
+        try:
+            traced[name] = Traced(lambda w, p=probe: p(Model(network, w)), weights)
+        except Exception:  # whatever stops it, NumPy arrays show whether it works there
+            rest[name] = probe
+    return traced, rest
