@@ -52,12 +52,12 @@ def test_the_record_has_an_error_and_an_accuracy_for_every_set():
 
 
 def test_large_sets_are_measured_in_blocks(monkeypatch):
-    from learndyn.simulation import measuring
+    from learndyn.simulation import examples
 
     x, y = RNG.normal(size=(50, 6)), RNG.normal(size=50)
     data = ld.Dataset(x, y, test=(x[:7], y[:7]))
     whole = trained(data, ld.MLP([6, 4, 1], "erf"), dtype="float64")
-    monkeypatch.setattr(measuring, "BLOCK", 6 * 8)  # eight examples, so that 50 leave two
+    monkeypatch.setattr(examples, "BLOCK", 6 * 8)  # eight examples, so that 50 leave two
     parts = trained(data, ld.MLP([6, 4, 1], "erf"), dtype="float64")
     for name in ("error", "test_error"):
         np.testing.assert_allclose(parts[name], whole[name], rtol=1e-12)

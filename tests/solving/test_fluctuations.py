@@ -1,9 +1,12 @@
 """Linear noise: closed forms of a variance, its scaling with N, what is refused."""
 
+import jax
 import numpy as np
 import pytest
 
 import learndyn as ld
+from learndyn.solving.fluctuations import how_with_noise, integrate_with_noise
+from learndyn.theory.dynamics import Explicit, Implicit, Stabilised
 
 
 def linear(N, rule, noise=0.0):
@@ -86,3 +89,18 @@ def test_large_states_are_refused():
     system = ld.System(data, ld.Committee(6, "quadratic"), ld.SGD(0.01))
     with pytest.raises(ValueError, match="fluctuations: got True for a state of 2040 variables"):
         ld.solve(system, [0, 1], fluctuations=True)
+
+
+def test_the_scheme_for_stiff_flows_gives_the_same():
+    system = soft(400)
+    theory = ld.theory_of(system)
+    flow, noise = theory.dynamics("full"), theory.noise("full")
+    numbers = [np.asarray(x) for x in (np.array([0.5, 2.0]), 1.0, 400.0, 1e-8, 1e-10)]
+    stiff = Implicit(START, flow.linearise, flow.radius)
+    with jax.enable_x64(True):
+        hows = Explicit(START), how_with_noise(stiff, START)
+        paths = [integrate_with_noise(theory, flow, noise, h, START, *numbers) for h in hows]
+    assert isinstance(hows[1], Stabilised)
+    explicit, stabilised = (path.saved[0] for path in paths)
+    for name, values in explicit.items():
+        np.testing.assert_allclose(stabilised[name], values, rtol=1e-4, atol=1e-9)

@@ -1,6 +1,7 @@
 """The engine: one compilation a shape, divergence as a result, times as asked."""
 
 import numpy as np
+import pytest
 
 import learndyn as ld
 from learndyn.solving.integrate import integrate
@@ -75,3 +76,17 @@ def test_compiles_once_for_all_learning_rates_spectra_and_starts():
     before = size()
     ld.solve(make(0.2, [1.2, 0.8]), [0, 3, 4], key=5, rtol=1e-7)
     assert size() == before
+
+
+@pytest.mark.parametrize("order", ["full", "finite"])
+def test_progress_ends_at_one(order):
+    seen = []
+    ld.solve(quadratic(0.1), np.linspace(0, 50, 6), order=order, progress=seen.append)
+    assert seen == sorted(seen) and seen[-1] == 1.0 and len(seen) > 2
+
+
+def test_a_map_diverges_at_a_time():
+    record = ld.solve(quadratic(5.0), np.linspace(0, 50, 11), order="finite")
+    end = float(record.diverged_at)
+    assert end in record.time.values
+    assert np.all(np.isnan(record.error.values[record.time.values >= end]))

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import diffrax
 import jax
@@ -106,5 +107,5 @@ def metered(report: Report | None) -> Iterator[Meter | None]:
         del _REPORTS[number]
 
 
-def _show(number: np.ndarray, progress: np.ndarray) -> None:
+def _show(number: Any, progress: Any) -> None:
     _REPORTS.get(int(number), lambda fraction: None)(float(progress))

@@ -25,7 +25,7 @@ from learndyn.rules import Bound
 from learndyn.rules.base import Memory
 from learndyn.simulation.following import Group
 from learndyn.simulation.parallel import on_one_cpu, rounded_up, spread
-from learndyn.simulation.reading import Outside, Reader, Reading
+from learndyn.simulation.reading import Reader, Reading
 from learndyn.system import System
 
 Moving = tuple[Weights, Memory]  # with a leading axis of runs
@@ -38,8 +38,7 @@ class Carried(NamedTuple):
     moving: Moving
     keys: Array
     teacher: Weights
-    inside: Reader
-    outside: Outside
+    reading: Reading
 
 
 class Direct:
@@ -55,20 +54,19 @@ class Direct:
     """
 
     def __init__(self, system: System, begin: Begin, key: int, width: int, rows: int):
-        self._placed: dict[int, tuple[Any, Array]] = {}
-        self._system, self._begin = self._on_device(system), begin
+        self._system = _on_device(system)
+        # Runs of one start share it, and a few starts are followed at a time.
+        self._begin = functools.lru_cache(maxsize=4)(lambda number: _placed(*begin(number)))
         self._key, self._width, self._rows = key, width, rows
         self._stepwise = on_one_cpu() and self._convolves()
 
     def begin(self, group: Group) -> Carried:
         """Copies of the start's weights, with the memory before the first step."""
         weights, teacher, reading = self._begin(group.start)
-        weights, teacher = (jax.tree.map(jnp.asarray, tree) for tree in (weights, teacher))
         moving = _copies((weights, _memory(self._system, weights, teacher)), self._width)
         keys = keys_of_runs(self._key + group.start, group.runs.start + self._width)
         keys = np.asarray(keys).T[group.runs.start :]
-        inside = self._on_device(reading.inside)
-        return Carried(spread(moving, 0), spread(keys, 0), teacher, inside, reading.outside)
+        return Carried(spread(moving, 0), spread(keys, 0), teacher, reading)
 
     def record(self, carried: Carried, piece: Piece) -> tuple[Carried, Any]:
         """Takes the steps as one compiled loop, or one by one where that is faster."""
@@ -78,15 +76,16 @@ class Direct:
 
     def between(self, carried: Carried, place: int) -> Any:
         """What could not be traced."""
-        if not carried.outside.names:
+        outside = carried.reading.outside
+        if not outside.names:
             return None
         weights = jax.tree.map(lambda w: np.asarray(w[place]), carried.moving[0])
-        return carried.outside(weights, jax.tree.map(np.asarray, carried.teacher))
+        return outside(weights, jax.tree.map(np.asarray, carried.teacher))
 
     def _by_a_loop(self, carried: Carried, piece: Piece) -> tuple[Moving, Any]:
-        moving, keys, teacher, inside, _ = carried
+        moving, keys, teacher, reading = carried
         at = piece.first, piece.targets, piece.number
-        return _record(self._system, inside, moving, teacher, keys, *at)
+        return _record(self._system, reading.inside, moving, teacher, keys, *at)
 
     def _by_single_steps(self, carried: Carried, piece: Piece) -> tuple[Moving, Any]:
         """Every step is a call, as a loop in Python would make it.
@@ -94,7 +93,7 @@ class Direct:
         XLA's CPU compiler has no fast convolution inside of a loop (a factor 28 for 3 × 3
         windows over digits).
         """
-        moving, keys, teacher, inside, _ = carried
+        moving, keys, teacher, (inside, *_) = carried
         arrays, held = _held((self._system, teacher))
         at, read = int(piece.first), []
         for target in piece.targets[: max(int(piece.number), 1)]:
@@ -110,25 +109,23 @@ class Direct:
 
     def _convolves(self) -> bool:
         with jax.enable_x64(True):
-            moving, keys, teacher, inside, _ = self.begin(Group(0, slice(0, self._width)))
+            moving, keys, teacher, (inside, *_) = self.begin(Group(0, slice(0, self._width)))
             idle = nothing(self._rows)
             at = idle.first, idle.targets, idle.number
             loop = lambda moving: _record(self._system, inside, moving, teacher, keys, *at)
             jaxpr = jax.make_jaxpr(loop)(moving)
         return any(e.primitive.name == "conv_general_dilated" for e in equations(jaxpr))
 
-    def _on_device(self, tree: Any) -> Any:
-        """Arrays on the device, each once: a data set is not to be copied at every call."""
 
-        def place(leaf):
-            if not isinstance(leaf, np.ndarray | np.generic):
-                return leaf
-            if id(leaf) not in self._placed:
-                # The array is kept beside, so that no other one gets its id.
-                self._placed[id(leaf)] = (leaf, jnp.asarray(leaf))
-            return self._placed[id(leaf)][1]
+def _on_device(tree: Any) -> Any:
+    """Arrays on the device: a data set is not to be copied at every call."""
+    place = lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf
+    return jax.tree.map(place, tree)
 
-        return jax.tree.map(place, tree)
+
+def _placed(weights: Weights, teacher: Weights, reading: Reading):
+    inside = _on_device(reading.inside)
+    return _on_device(weights), _on_device(teacher), reading._replace(inside=inside)
 
 
 def width_of(runs: int) -> int:

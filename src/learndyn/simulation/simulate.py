@@ -32,7 +32,7 @@ def simulate(
     times,
     *,
     start: Start | None = None,
-    starts: Sequence[Start] | None = None,
+    starts: Any = None,
     runs: int = 1,
     key: int = 0,
     method: str = "auto",
@@ -50,7 +50,7 @@ def simulate(
         system: what learns.
         times: increasing, non-negative, in the system's unit of time.
         start: where every run begins, at time 0; None draws `start(system, key=key)`.
-        starts: several of them, each with `runs` runs: a dimension `start` more. Start number s
+        starts: a list of several, each with `runs` runs: a dimension `start` more. Start number s
             runs as it would alone with `key + s`.
         runs: number of repeats, each with its own random numbers.
         key: seed; run r depends on (key, r) alone.
