@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from scipy import stats
 
 import learndyn as ld
 from learndyn.plotting import curves, panels
@@ -13,6 +12,7 @@ from learndyn.records import join, part
 from learndyn.studies.bocchi2026escape._model import quadratic_system
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
+from learndyn.studies.statistics import student_bound
 
 TITLE = "Order parameters of simulated networks against the ODEs (p = 6, p* = 3)"
 LEVEL = 0.01  # chance of a false alarm in each claim
@@ -97,13 +97,13 @@ def _inside(what: str, predicted: xr.DataArray, runs: xr.DataArray) -> Claim:
     spread = runs.std("run", ddof=1) * np.sqrt(1 + 1 / count)
     distance = np.abs(predicted - runs.mean("run")) / spread
     entries = int(distance.notnull().sum())
-    bound = float(stats.t(count - 1).ppf(1 - LEVEL / (2 * max(entries, 1))))
     return Claim(
         statement=f"ODE and simulations agree: {what}, distance in run-to-run spreads",
         source="Fig. 1",
         relation="≤",
-        expected=bound,
+        expected=student_bound(count, max(entries, 1), LEVEL),
         measured=float(distance.max()),
         tolerance=0.0,
         tolerance_from=f"Student t, {count} runs, {entries} entries, {LEVEL:.0%} together",
+        rate=1 - LEVEL,
     )

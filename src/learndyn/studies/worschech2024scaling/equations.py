@@ -96,4 +96,5 @@ def _erratum(one: xr.Dataset) -> Claim:
         tolerance_from=f"uncertainty of the measurement: {one['how'].item()}",
         kind="erratum",
         printed=f"{printed:.4g}, off by {abs(printed / measured - 1):.2g}",
+        printed_value=printed,
     )

@@ -188,6 +188,7 @@ def _formulas(one: xr.Dataset) -> list[Claim]:
             tolerance_from="unevenness of T^(1) times that of T^(l)",
             kind="erratum",
             printed=f"{float(one[f'{name}_printed']):.4g}, times T^(l)/T^(1)",
+            printed_value=float(one[f"{name}_printed"]),
         )
         for name, what in (("R", f"mean of R^({l})"), ("Q", f"mean of Q^({l})"))
     ]
