@@ -53,6 +53,11 @@ class Params:
 
 
 PRESETS = {"quick": Params(), "paper": Params()}
+_FOLDS = "the corrected count is of order one only: the printed one misses by 1.5 tolerances"
+FAILS = {
+    preset: {"e-folds of the plateau, until R reaches e R*: ln(B/σ_P)": _FOLDS}
+    for preset in PRESETS
+}
 
 
 def compute(params: Params, report: Report) -> xr.Dataset:
