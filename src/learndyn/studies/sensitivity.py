@@ -102,17 +102,18 @@ def _mutated(values: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
 
 def _scaled(values: np.ndarray, scale: float) -> np.ndarray:
     if values.dtype.kind == "i":  # away from the value, else small counts would not move
-        return (np.floor if scale < 1 else np.ceil)(scale * values).astype(values.dtype)
-    return scale * values
+        moved = (np.floor if scale < 1 else np.ceil)(scale * values)
+        return np.asarray(moved, values.dtype)
+    return np.asarray(scale * values)
 
 
 def _noise(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Normal numbers of the root mean square of what is there, of one sign where that is."""
     given = values[np.isfinite(values)].astype(np.float64)
     size = np.sqrt(np.mean(given**2)) if given.size else 0.0
-    drawn = size * rng.standard_normal(values.shape)
+    drawn = size * np.asarray(rng.standard_normal(values.shape))
     if given.size and (np.all(given >= 0) or np.all(given <= 0)):  # logarithms stay possible
         drawn = np.copysign(drawn, given[np.argmax(np.abs(given))])
     if values.dtype.kind == "i":
-        return np.rint(drawn).astype(values.dtype)
+        return np.asarray(np.rint(drawn), values.dtype)
     return np.where(np.isfinite(values), drawn, values).astype(values.dtype)
