@@ -86,6 +86,7 @@ def test_a_summary_has_all_that_was_kept(tmp_path):
         "key = 1, 2 for 0 | current |",
         "- bocchi2026escape/fig5, claim: a. *why it fails*",
         r"| \|a\| | claim | 1/2 | 0.100 … 0.900 | 0.99 | below |",
+        "bocchi2026escape/fig5, preset quick, 2 keys, older than its study:",
         "- bocchi2026escape/fig5: a remark",
     ):
         assert said in text

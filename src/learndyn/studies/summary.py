@@ -40,12 +40,11 @@ def kept(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
 
 def older(folder: pathlib.Path) -> list[str]:
     """The kept results whose study has changed since, or is gone."""
-    names = set(registry.names())
-    return [
-        name
-        for name, result in kept(folder).items()
-        if name not in names or result.get("source_hash") != source_hash(name)
-    ]
+    return [name for name, result in kept(folder).items() if not _current(name, result)]
+
+
+def _current(name: str, result: Mapping[str, Any]) -> bool:
+    return name in set(registry.names()) and result.get("source_hash") == source_hash(name)
 
 
 def written(folder: pathlib.Path) -> str:
@@ -116,7 +115,8 @@ def _replications(folder: pathlib.Path, found: Iterable[str]) -> Iterator[str]:
         path = folder / name / FILE
         if path.exists():
             kept = json.loads(path.read_text("utf-8"))
-            yield f"{name}, preset {kept['preset']}, {len(kept['runs'])} keys:\n"
+            age = "" if _current(name, kept) else ", older than its study"
+            yield f"{name}, preset {kept['preset']}, {len(kept['runs'])} keys{age}:\n"
             yield "| claim | kind | held | 95 % interval | promised | verdict |"
             yield "|---|---|---|---|---|---|"
             yield from (_replicated(Row(**row)) for row in kept["table"])
