@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
+Number = float | int
 Relation = Literal["=", "≤", "≥"]
 Kind = Literal["claim", "erratum", "finding", "theorem"]
 Status = Literal["holds", "fails", "open"]
@@ -43,15 +44,15 @@ class Claim:
     statement: str
     source: str
     relation: Relation
-    expected: float
-    measured: float
-    tolerance: float | None
+    expected: Number
+    measured: Number
+    tolerance: Number | None
     tolerance_from: str
     kind: Kind = "claim"
     printed: str = ""
     why_open: str = ""
-    printed_value: float | None = None
-    rate: float = 1.0
+    printed_value: Number | None = None
+    rate: Number = 1.0
     label: str = ""
 
     def __post_init__(self):
@@ -86,7 +87,7 @@ class Claim:
         distance = abs(float(self.printed_value) - float(self.measured))
         return distance >= MISSED * self.tolerance and not self._stands(self.printed_value)
 
-    def _stands(self, value: float) -> bool:
+    def _stands(self, value: Number) -> bool:
         excess = float(value) - float(self.expected)
         if self.tolerance is None or math.isnan(excess):
             return False
@@ -112,21 +113,21 @@ class Sentence:
     kind: Kind = "claim"
     name: str = ""
     printed: str = ""
-    printed_value: float | None = None
+    printed_value: Number | None = None
 
-    def erratum(self, printed: str, value: float | None = None) -> "Sentence":
+    def erratum(self, printed: str, value: Number | None = None) -> "Sentence":
         """The paper's print is wrong: what it prints, in words and, where it is one, a number."""
         return dataclasses.replace(self, kind="erratum", printed=printed, printed_value=value)
 
-    def equals(self, measured, expected, *, within, because: str, rate: float = 1.0) -> Claim:
+    def equals(self, measured, expected, *, within, because: str, rate: Number = 1.0) -> Claim:
         """Measured is expected, but for a tolerance."""
         return self._claim("=", measured, expected, float(within), because, rate=rate)
 
-    def at_most(self, measured, bound, *, within=0.0, because: str, rate: float = 1.0) -> Claim:
+    def at_most(self, measured, bound, *, within=0.0, because: str, rate: Number = 1.0) -> Claim:
         """Measured is not above a bound."""
         return self._claim("≤", measured, bound, float(within), because, rate=rate)
 
-    def at_least(self, measured, bound, *, within=0.0, because: str, rate: float = 1.0) -> Claim:
+    def at_least(self, measured, bound, *, within=0.0, because: str, rate: Number = 1.0) -> Claim:
         """Measured is not below a bound."""
         return self._claim("≥", measured, bound, float(within), because, rate=rate)
 
