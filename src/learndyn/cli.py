@@ -118,16 +118,19 @@ def replicate(
     done = replication.earlier(folder, origin)
     state = lambda: f"{len(done)} keys are in {folder / replication.FILE}"
     with _interruptible(state), reporting(True, study) as report:
-        for key, found_there in replication.replicate(found, params, wanted, done, report):
-            done[key] = found_there
-            replication.write(folder, origin, done)
+        for key, came_out in replication.replicate(found, params, wanted, done, report):
+            done[key] = came_out
+            if replication.table(done):
+                replication.write(folder, origin, done)
         report(1.0)
     rows = replication.table(done)
+    broken = {key: run["error"] for key, run in done.items() if "error" in run}
+    if not rows:
+        raise ValueError(f"{study}: no key came out; at {wanted[0]}: {broken[str(wanted[0])]}")
     show_replication(rows, listed)
-    broken = [f"key {key} broke off: {run['error']}" for key, run in done.items() if "error" in run]
-    print("\n".join([*broken, f"{len(done)} keys; file in {folder}"]))
-    below = replication.failing(rows, listed)
-    raise typer.Exit(1 if below or not rows else 0)
+    lines = [f"key {key} broke off: {error}" for key, error in broken.items()]
+    print("\n".join([*lines, f"{len(done)} keys; file in {folder}"]))
+    raise typer.Exit(1 if replication.failing(rows, listed) else 0)
 
 
 @app.command("results")

@@ -106,6 +106,13 @@ def test_a_key_at_which_the_study_breaks_off_holds_nothing(study, tmp_path):
     assert [row["count"] for row in kept(tmp_path)["table"]] == [2, 2, 1]
 
 
+def test_where_no_key_comes_out_the_input_is_bad(study, tmp_path):
+    said = learndyn("replicate", "p/f", "--keys", 1, "--first", 5000, "--out", tmp_path)
+    assert isinstance(said.exception, ValueError)
+    assert str(said.exception) == "p/f: no key came out; at 5000: ValueError: a singular draw"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_interruption_keeps_what_was_finished(study, tmp_path, monkeypatch):
     def leave(code):
         raise SystemExit(code)
