@@ -118,8 +118,6 @@ BAD = [
     (["run", "bocchi2026escape/fig1", "--key", "1.5"], "--key: got '1.5'; allowed is an int"),
     (["run"], "Missing argument"),
     (["replicate", "bocchi2026escape/fig1", "--keys", "0"], "--keys: got 0; allowed is a positive"),
-    (["replicate", "bocchi2026escape/fig1", "--first", "1"], "--first: got 1; allowed are keys"),
-    (["replicate", "bocchi2026escape/fig1", "--preset", "huge"], "--preset: got 'huge'; allowed"),
     (["results", "nowhere"], "folder: got 'nowhere'; allowed is a folder"),
     (["draw"], "No such command 'draw'"),
     (["run", "bocchi2026escape/fig1", "--set", "N=-5"], "dim: got -5; allowed is a positive"),
