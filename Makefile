@@ -12,7 +12,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.1
 
-.PHONY: demo test test-all check format bench lock clean
+.PHONY: demo test test-all check format bench results lock clean
 
 demo: $(VENV)/.installed
 	$(BIN)/learndyn run bocchi2026escape/fig1 --preset quick --out $(DEMO)
@@ -38,6 +38,10 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/foundation.py
 	$(BIN)/python benchmarks/reduced.py
 	$(BIN)/python benchmarks/training.py
+
+# docs/results/README.md from the results that are kept there.
+results: $(VENV)/.installed
+	$(BIN)/learndyn results docs/results
 
 # Newest versions that pass: install without the lock, test, then write the lock anew.
 lock: $(VENV)/.installed-dev

@@ -94,7 +94,10 @@ def test_run_writes_four_files(tmp_path):
         "figure.png",
         "figure.svg",
     ]
-    claims = json.loads((folder / "claims.json").read_text())
+    result = json.loads((folder / "claims.json").read_text("utf-8"))
+    claims = result["claims"]
+    assert result["study"] == "bocchi2026escape/fig1" and result["preset"] == "quick"
+    assert result["differs"]["N"] == [500, 40] and result["params"]["key"] == 3
     assert (said.returncode == 1) == any(c["status"] == "fails" for c in claims)
     data = ld.load(folder / "data.nc")
     params = json.loads(data.attrs["params"])
@@ -114,6 +117,8 @@ BAD = [
     (["run", "bocchi2026escape/fig1", "--key", str(2**63)], "--key: got 9223372036854775808"),
     (["run", "bocchi2026escape/fig1", "--key", "1.5"], "--key: got '1.5'; allowed is an int"),
     (["run"], "Missing argument"),
+    (["replicate", "bocchi2026escape/fig1", "--keys", "0"], "--keys: got 0; allowed is a positive"),
+    (["results", "nowhere"], "folder: got 'nowhere'; allowed is a folder"),
     (["draw"], "No such command 'draw'"),
     (["run", "bocchi2026escape/fig1", "--set", "N=-5"], "dim: got -5; allowed is a positive"),
 ]

@@ -1,4 +1,4 @@
-"""The command line: `learndyn list | run | cite`."""
+"""The command line: `learndyn list | run | replicate | results | cite`."""
 
 import contextlib
 import json
@@ -8,20 +8,18 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from learndyn.numerics.checks import positive_int, seed
 from learndyn.numerics.progress import reporting
 from learndyn.problems.files import VARIABLE, data_folder
 from learndyn.records import save, whole_file
-from learndyn.studies import registry
-from learndyn.studies.claims import Claim, to_json
+from learndyn.studies import registry, replication, results, summary
+from learndyn.studies.claims import complaints
+from learndyn.studies.tables import show_claims, show_replication, tally_line
 from learndyn.theory.references import PAPERS
 
 FILES = ("data.nc", "claims.json", "figure.png", "figure.svg")
@@ -49,39 +47,104 @@ def cite(paper: str) -> None:
     print(PAPERS[paper].bibtex())
 
 
+STUDY = Annotated[str, typer.Argument(help="paper/figure, as `learndyn list` shows it")]
+PRESET = Annotated[str, typer.Option(help="quick or paper")]
+OUT = Annotated[str, typer.Option(help="folder for the results")]
+SET = Annotated[list[str] | None, typer.Option("--set", help="name=value")]
+DATA_DIR = Annotated[str, typer.Option(help="folder of real data files")]
+
+
 @app.command()
 def run(
-    study: Annotated[str, typer.Argument(help="paper/figure, as `learndyn list` shows it")],
-    preset: Annotated[str, typer.Option(help="quick or paper")] = "quick",
-    out: Annotated[str, typer.Option(help="folder for the results")] = "",
-    set_: Annotated[list[str] | None, typer.Option("--set", help="name=value")] = None,
+    study: STUDY,
+    preset: PRESET = "quick",
+    out: OUT = "",
+    set_: SET = None,
     runs: Annotated[str | None, typer.Option(help="number of runs", metavar="INTEGER")] = None,
     key: Annotated[str | None, typer.Option(help="seed", metavar="INTEGER")] = None,
-    data_dir: Annotated[str, typer.Option(help="folder of real data files")] = "",
+    data_dir: DATA_DIR = "",
 ) -> None:
     """Runs a study: data.nc, figure.png, figure.svg, claims.json, and a table of claims."""
     found = registry.find(study)
-    if data_dir:
-        os.environ[VARIABLE] = str(data_folder(data_dir))
-    if preset not in found.PRESETS:
-        raise ValueError(f"--preset: got {preset!r}; allowed are {', '.join(found.PRESETS)}")
+    _use_data(data_dir)
+    own, listed = registry.preset_of(found, preset), registry.fails(found, preset)
     settings = _settings(set_ or []) | _integers(runs=runs, key=key)
-    params = registry.with_settings(found.PRESETS[preset], settings)
+    params = registry.with_settings(own, settings)
     folder = _writable(out or os.path.join("results", study))
     print(f"{study}, preset {preset}: {params}", flush=True)
+    origin = results.describe(study, preset, params, own)
     # The bar ends last: with no one left to read it, the files are there all the same.
     with _whole_files(folder) as write, reporting(True, study) as report:
         data = found.compute(params, report)
-        data.attrs |= {"study": study, "preset": preset, "params": json.dumps(asdict(params))}
+        data.attrs |= {"study": study, "preset": preset, "params": json.dumps(origin["params"])}
         write("data.nc", lambda path: save(data, path), whole=contextlib.nullcontext)
         claims = found.check(data)
-        write("claims.json", lambda path: path.write_text(to_json(claims), encoding="utf-8"))
+        said = results.to_json(origin, claims, listed)
+        write("claims.json", lambda path: path.write_text(said, encoding="utf-8"))
         figure = found.draw(data)
         write("figure.png", lambda path: figure.savefig(path, dpi=160))
         write("figure.svg", lambda path: figure.savefig(path))
         report(1.0)
-    _show(claims, folder)
-    raise typer.Exit(1 if any(claim.status == "fails" for claim in claims) else 0)
+    show_claims(claims, listed)
+    wrong = complaints(claims, listed, own=params == own)
+    print("\n".join([*wrong, f"{tally_line(claims)}; files in {folder}"]))
+    raise typer.Exit(1 if wrong else 0)
+
+
+@app.command()
+def replicate(
+    study: STUDY,
+    keys: Annotated[str, typer.Option(help="number of fresh keys", metavar="INTEGER")] = "20",
+    preset: PRESET = "quick",
+    first: Annotated[str, typer.Option(help="the first key", metavar="INTEGER")] = "",
+    set_: SET = None,
+    out: OUT = "",
+    data_dir: DATA_DIR = "",
+) -> None:
+    """Runs a study over fresh keys: replication.json, and how often each claim holds."""
+    found = registry.find(study)
+    _use_data(data_dir)
+    own, listed = registry.preset_of(found, preset), registry.fails(found, preset)
+    params = registry.with_settings(own, _settings(set_ or []))
+    number = positive_int("--keys", _number(keys))
+    begin = seed("--first", _number(first)) if first else replication.FIRST
+    if "key" not in {field.name for field in fields(params)}:
+        print(f"{study} has no randomness: every run gives what `learndyn run` gives")
+        return
+    wanted = replication.keys_of(found, number, begin)
+    folder = _writable(out or os.path.join("results", study))
+    origin = results.describe(study, preset, params, own)
+    del origin["params"]["key"]
+    done = replication.earlier(folder, origin)
+    state = lambda: f"{len(done)} keys are in {folder / replication.FILE}"
+    with _interruptible(state), reporting(True, study) as report:
+        for key, came_out in replication.replicate(found, params, wanted, done, report):
+            done[key] = came_out
+            if replication.table(done):
+                replication.write(folder, origin, done)
+        report(1.0)
+    rows = replication.table(done)
+    broken = {key: run["error"] for key, run in done.items() if "error" in run}
+    if not rows:
+        raise ValueError(f"{study}: no key came out; at {wanted[0]}: {broken[str(wanted[0])]}")
+    show_replication(rows, listed)
+    lines = [f"key {key} broke off: {error}" for key, error in broken.items()]
+    print("\n".join([*lines, f"{len(done)} keys; file in {folder}"]))
+    raise typer.Exit(1 if replication.failing(rows, listed) else 0)
+
+
+@app.command("results")
+def write_results(
+    folder: Annotated[str, typer.Argument(help="folder of kept results")] = "docs/results",
+) -> None:
+    """Writes the README.md of a folder of kept results from the files in it."""
+    path = pathlib.Path(folder)
+    if not path.is_dir():
+        raise ValueError(f"folder: got {folder!r}; allowed is a folder of kept results")
+    text = summary.written(path)
+    with whole_file(path / "README.md") as part:
+        part.write_text(text, encoding="utf-8")
+    print(f"{path / 'README.md'}: {len(summary.kept(path))} results")
 
 
 def main() -> None:
@@ -116,6 +179,11 @@ def _fail(message: str) -> NoReturn:
     with contextlib.suppress(OSError):  # what could not be written is not tried again
         sys.stdout.close()
     sys.exit(2)
+
+
+def _use_data(folder: str) -> None:
+    if folder:
+        os.environ[VARIABLE] = str(data_folder(folder))
 
 
 def _settings(pairs: list[str]) -> dict[str, str]:
@@ -170,32 +238,16 @@ def _whole_files(folder: pathlib.Path) -> Iterator[Callable[..., None]]:
             writer(path)
         missing.remove(name)
 
-    try:
+    with _interruptible(lambda: f"missing in {folder}: {', '.join(missing)}"):
         yield write
+
+
+@contextlib.contextmanager
+def _interruptible(state: Callable[[], str]) -> Iterator[None]:
+    """Ends the process on an interruption, with a line on what is there."""
+    try:
+        yield
     except KeyboardInterrupt:
-        said = f"learndyn: interrupted; missing in {folder}: {', '.join(missing)}"
-        print(said, file=sys.stderr, flush=True)
+        print(f"learndyn: interrupted; {state()}", file=sys.stderr, flush=True)
         # At once: compiled work that was cut off need not survive the interpreter's own end.
         os._exit(130)
-
-
-def _show(claims: list[Claim], folder: pathlib.Path) -> None:
-    console = Console()
-    console.width = max(console.width, 120)
-    table = Table("", "statement", "source", "expected", "measured", "tolerance")
-    for claim in claims:
-        printed = f" (printed: {claim.printed})" if claim.printed else ""
-        note = f" [open: {claim.why_open}]" if claim.why_open else ""
-        table.add_row(
-            claim.status if claim.kind == "claim" else f"{claim.status}, {claim.kind}",
-            escape(claim.statement + note),  # square brackets are markup to rich
-            escape(claim.source),
-            escape(f"{claim.relation} {claim.expected:.6g}{printed}"),
-            f"{claim.measured:.6g}",
-            escape(f"{claim.tolerance:.3g}: {claim.tolerance_from}"),
-        )
-    console.print(table)
-    counts = {s: sum(c.status == s for c in claims) for s in ("holds", "fails", "open")}
-    print(
-        f"{counts['holds']} hold, {counts['fails']} fail, {counts['open']} open; files in {folder}"
-    )

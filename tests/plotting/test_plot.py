@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import learndyn as ld
+from learndyn.plotting import legend, panels
 
 
 @pytest.fixture(scope="module")
@@ -92,3 +93,13 @@ def test_what_is_no_record_is_refused(pair):
             ld.plot(given)
     with pytest.raises(ValueError, match="simulation: got no coordinate 'time'; allowed"):
         ld.plot(pair[0], pair[1].drop_vars(["time", "step"]))
+
+
+def test_a_legend_explains_styles_beside_what_is_drawn():
+    _, (axis,) = panels(1)
+    axis.plot([0, 1], [0, 1], color="C1", label="drawn")
+    legend(axis, {"line": {}, "points": {"marker": "o"}, "dots": {"ls": ":"}}, loc="lower left")
+    shown = axis.get_legend()
+    assert [text.get_text() for text in shown.get_texts()] == ["drawn", "line", "points", "dots"]
+    styles = [line.get_linestyle() for line in axis.lines[1:]]
+    assert styles == ["-", "None", ":"] and axis.lines[2].get_marker() == "o"

@@ -1,5 +1,6 @@
 """Draws records."""
 
+from learndyn.plotting.legend import legend as legend
 from learndyn.plotting.plot import curves as curves
 from learndyn.plotting.plot import panels as panels
 from learndyn.plotting.plot import plot as plot

@@ -3,8 +3,8 @@
 import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, cast, runtime_checkable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import xarray as xr
 from matplotlib.figure import Figure
@@ -13,11 +13,15 @@ from learndyn import studies
 from learndyn.studies.claims import Claim
 
 Report = Callable[[float], None]
+T = TypeVar("T")
 
 
 @runtime_checkable
 class Study(Protocol):
-    """What a study's module provides."""
+    """What a study's module provides, and `FAILS` where a paper's claim is known to fail.
+
+    `FAILS` is preset → {name of the claim: reason}.
+    """
 
     TITLE: str
     PRESETS: Mapping[str, Any]  # "quick" and "paper", frozen dataclasses of one kind
@@ -60,6 +64,48 @@ def find(name: str) -> Study:
     if name not in set(names()):
         raise ValueError(f"study: got {name!r}; allowed are the names that `learndyn list` shows")
     return cast(Study, importlib.import_module(f"{studies.__name__}.{name.replace('/', '.')}"))
+
+
+def fails(study: Study, preset: str) -> Mapping[str, str]:
+    """Name → reason of the claims that a study lists as failing in a preset."""
+    return getattr(study, "FAILS", {}).get(preset, {})
+
+
+def preset_of(study: Study, preset: str) -> Any:
+    """The parameters of a preset.
+
+    Args:
+        study: the study.
+        preset: its name.
+
+    Returns:
+        The parameters.
+
+    Raises:
+        ValueError: for a name that is not among its presets.
+    """
+    if preset not in study.PRESETS:
+        raise ValueError(f"--preset: got {preset!r}; allowed are {', '.join(study.PRESETS)}")
+    return study.PRESETS[preset]
+
+
+def cases(
+    items: Sequence[T], report: Report, *, begin: float = 0.0, end: float = 1.0
+) -> Iterator[T]:
+    """The items one after the other, and after each the fraction done.
+
+    Args:
+        items: the cases of a study.
+        report: takes the fraction.
+        begin: the fraction before the first.
+        end: the fraction after the last.
+
+    Yields:
+        The items.
+    """
+    for done, item in enumerate(items, 1):
+        yield item
+        report(begin + (end - begin) * done / len(items))
 
 
 def with_settings(params: Any, settings: Mapping[str, str]) -> Any:

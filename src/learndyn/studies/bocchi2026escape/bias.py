@@ -183,5 +183,5 @@ def _case_claim(rows: xr.Dataset, name: str) -> Claim:
     return Claim(
         statement, "Sec. 4.1, Eqs. 17-19", "≥", RTOL * scale, float(gap.min()), 0.0,
         "a gap is one above the integrator's relative tolerance", "erratum",
-        "0: the nearest solution, from arbitrary W(0)",
+        "0: the nearest solution, from arbitrary W(0)", printed_value=0.0,
     )  # fmt: skip

@@ -16,6 +16,7 @@ from learndyn.plotting import panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system, small_overlaps
 from learndyn.studies.claims import Claim, Relation
 from learndyn.studies.registry import Report
+from learndyn.studies.statistics import student_bound
 from learndyn.theory.committee.plateau import quadratic
 
 TITLE = "Loss reduction on the plateau (Eq. 13) and the time of escape against p (p* = 3)"
@@ -144,6 +145,7 @@ def _average(one: xr.Dataset) -> Claim:
         measured=float(one["from_plateau"].isel(time=-1).mean()),
         tolerance=expected * float(farther),
         tolerance_from=f"|ρ|² of {one.sizes['start']} starts, χ² at {LEVEL:.0%}",
+        rate=1 - LEVEL,
     )
 
 
@@ -162,6 +164,7 @@ def _clock(one: xr.Dataset) -> Claim:
         tolerance_from="linearisation: |ρ|² at the end",
         kind="erratum",
         printed=f"16/p* = {16 / p_star:.4g}, true for the t̃ = ηα/p of Sec. 7.3 only",
+        printed_value=16 / p_star,
     )
 
 
@@ -185,7 +188,7 @@ def _widths(data: xr.Dataset) -> list[Claim]:
     """At η ∝ p only the logarithm of Eq. 13's prefactor is left of p."""
     p, p_star, count = data["p"].values, int(data.attrs["p_star"]), data.sizes["start"]
     mean, error = _half(data)
-    bound = float(stats.t(count - 1).ppf(1 - LEVEL / 2) * np.hypot(error[0], error[-1]))
+    bound = student_bound(count, level=LEVEL) * float(np.hypot(error[0], error[-1]))
     form = [quadratic.half_loss_time(int(w), p_star, data.attrs["epsilon"]) / w for w in p]
     change, ends = float(mean[-1] - mean[0]), f"from p = {p[0]} to {p[-1]}"
     rows: list[tuple[str, Relation, float, float]] = [
@@ -201,6 +204,7 @@ def _widths(data: xr.Dataset) -> list[Claim]:
             measured=measured,
             tolerance=bound,
             tolerance_from=f"error of the difference, Student t, {count} starts, {LEVEL:.0%}",
+            rate=1 - LEVEL,
         )
         for what, relation, expected, measured in rows
     ]

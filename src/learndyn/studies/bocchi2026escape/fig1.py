@@ -5,14 +5,14 @@ import dataclasses
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from scipy import stats
 
 import learndyn as ld
-from learndyn.plotting import curves, panels
+from learndyn.plotting import curves, legend, panels
 from learndyn.records import join, part
 from learndyn.studies.bocchi2026escape._model import quadratic_system
-from learndyn.studies.claims import Claim
+from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report
+from learndyn.studies.statistics import student_bound
 
 TITLE = "Order parameters of simulated networks against the ODEs (p = 6, p* = 3)"
 LEVEL = 0.01  # chance of a false alarm in each claim
@@ -63,10 +63,8 @@ def draw(data: xr.Dataset) -> Figure:
     axes[1].set_ylabel("student-student overlap, i < j")
     axes[2].set_ylabel("student norm $Q_{ii}$")
     axes[3].set_yscale("log")
-    axes[0].plot([], [], color="0.3", label="ODE")
     label = f"mean of {runs.sizes['run']} runs, N = {runs.attrs['size']}"
-    axes[0].plot([], [], "o", color="0.3", markersize=3, label=label)
-    axes[0].legend(frameon=False, fontsize=8)
+    legend(axes[0], {"ODE": {}, label: {"marker": "o", "ms": 3}})
     return figure
 
 
@@ -97,13 +95,7 @@ def _inside(what: str, predicted: xr.DataArray, runs: xr.DataArray) -> Claim:
     spread = runs.std("run", ddof=1) * np.sqrt(1 + 1 / count)
     distance = np.abs(predicted - runs.mean("run")) / spread
     entries = int(distance.notnull().sum())
-    bound = float(stats.t(count - 1).ppf(1 - LEVEL / (2 * max(entries, 1))))
-    return Claim(
-        statement=f"ODE and simulations agree: {what}, distance in run-to-run spreads",
-        source="Fig. 1",
-        relation="≤",
-        expected=bound,
-        measured=float(distance.max()),
-        tolerance=0.0,
-        tolerance_from=f"Student t, {count} runs, {entries} entries, {LEVEL:.0%} together",
-    )
+    said = f"ODE and simulations agree: {what}, distance in run-to-run spreads"
+    because = f"Student t, {count} runs, {entries} entries, {LEVEL:.0%} together"
+    bound = student_bound(count, max(entries, 1), LEVEL)
+    return claim(said, "Fig. 1").at_most(distance.max(), bound, because=because, rate=1 - LEVEL)

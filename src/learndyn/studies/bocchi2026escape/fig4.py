@@ -20,6 +20,7 @@ from learndyn.plotting import panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system, small_overlaps
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
+from learndyn.studies.statistics import student_bound
 from learndyn.theory.committee.landscape import solutions
 
 TITLE = "Conservation of S(t) along the ODE, and its motion in networks of finite size"
@@ -155,12 +156,12 @@ def check(data: xr.Dataset) -> list[Claim]:
         *large,
         Claim(
             "networks of finite size: from fixed overlaps S moves by N^(-1/2), exponent",
-            "Sec. 7.4", "=", -0.5, fixed[0], fixed[1], said, "finding",
+            "Sec. 7.4", "=", -0.5, fixed[0], fixed[1], said, "finding", rate=1 - LEVEL,
         ),
         Claim(
             "networks of finite size: from a random start, overlaps N^(-1/2), |S(∞) − S(0)| does "
             "not shrink with N, exponent",
-            "Sec. 7.4", "≥", 0.0, random[0], random[1], said, "finding",
+            "Sec. 7.4", "≥", 0.0, random[0], random[1], said, "finding", rate=1 - LEVEL,
         ),
     ]  # fmt: skip
 
@@ -185,5 +186,5 @@ def _exponent(S: xr.DataArray) -> tuple[float, float]:
     """Mean over runs of the exponent of N in the final way, and its Student-t half width."""
     last = _way(S).isel(t_simulated=-1)
     fits = [ld.analysis.fit_power_law(last["size"], last.sel(run=r)).slope for r in last["run"]]
-    half = stats.t(len(fits) - 1).ppf(1 - LEVEL / 2) * stats.sem(fits)
+    half = student_bound(len(fits), level=LEVEL) * stats.sem(fits)
     return float(np.mean(fits)), float(half)

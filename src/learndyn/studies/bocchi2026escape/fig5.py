@@ -11,9 +11,9 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from learndyn.plotting import panels
+from learndyn.plotting import legend, panels
 from learndyn.studies.claims import Claim
-from learndyn.studies.registry import Report
+from learndyn.studies.registry import Report, cases
 from learndyn.theory.committee.landscape import dimensions
 
 TITLE = "Degrees of freedom of the student against its width, predicted and counted"
@@ -37,12 +37,11 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     widths = np.arange(1, int(params.factor * max(params.sizes)) + 1)
     predicted = np.full((len(params.sizes), len(widths)), np.nan)
     counted = predicted.copy()
-    for i, N in enumerate(params.sizes):
+    for i, N in cases(list(enumerate(params.sizes)), report):
         for j, p in enumerate(widths[: int(params.factor * N)]):
             predicted[i, j] = dimensions.degrees_of_freedom(N, int(p))
             weights = rng.standard_normal((p, N))
             counted[i, j] = np.linalg.matrix_rank(dimensions.gram_jacobian(weights))
-        report((i + 1) / len(params.sizes))
     coords = {"N": list(params.sizes), "p": widths}
     table = {"predicted": (("N", "p"), predicted), "counted": (("N", "p"), counted)}
     return xr.Dataset(table, coords)
@@ -56,11 +55,9 @@ def draw(data: xr.Dataset) -> Figure:
         axis.plot(data["p"], row["predicted"], color=f"C{i}", label=f"N = {N}")
         axis.plot(data["p"], row["counted"], "o", markersize=3.5, color=f"C{i}")
         axis.axvline(N, color=f"C{i}", linestyle=":", linewidth=1)
-    axis.plot([], [], color="0.3", label="predicted")
-    axis.plot([], [], "o", color="0.3", markersize=3.5, label="rank of the Jacobian")
-    axis.plot([], [], ":", color="0.3", linewidth=1, label="p = N")
     axis.set(xlabel="student units p", ylabel=r"degrees of freedom of $W^\top W$")
-    axis.legend(frameon=False, fontsize=8)
+    counted = {"marker": "o", "ms": 3.5}
+    legend(axis, {"predicted": {}, "rank of the Jacobian": counted, "p = N": {"ls": ":", "lw": 1}})
     return figure
 
 

@@ -209,6 +209,7 @@ def _ratio_claims(data: xr.Dataset) -> list[Claim]:
             "Sec. 7.2.2", "=", float(last["ratio_predicted"]), float(last["ratio"]), 4 * EPS,
             "rounding of a quotient of integers", "erratum",
             f"up to p = N, where p*/(N/2 − p* − 1/2) = {printed_extreme_ratio(N, q):.4g}",
+            printed_value=printed_extreme_ratio(N, q),
         ),
     ]  # fmt: skip
 

@@ -8,13 +8,13 @@ import dataclasses
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from scipy import stats
 
 import learndyn as ld
 from learndyn.plotting import panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system, small_overlaps
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
+from learndyn.studies.statistics import student_bound
 from learndyn.theory.committee.plateau import quadratic
 
 TITLE = "Norm learning and plateau: fixed point and rates (p = 6, p* = 3)"
@@ -195,6 +195,7 @@ def _rates(data: xr.Dataset) -> list[Claim]:
             tolerance_from="linearisation: largest |Q| off the diagonal",
             kind="erratum",
             printed=f"growth at {decay:+.4g}",
+            printed_value=decay,
         ),
     ]
 
@@ -210,7 +211,7 @@ def _on_networks(data: xr.Dataset) -> list[Claim]:
     for what, name, measure in rows:
         found = np.array([measure(curve) for curve in data[f"run_{name}"].transpose("run", "s")])
         count = len(found)
-        bound = stats.t(count - 1).ppf(1 - LEVEL / 2) * np.sqrt(1 + 1 / count)
+        bound = student_bound(count, level=LEVEL) * np.sqrt(1 + 1 / count)
         claims.append(
             Claim(
                 statement=f"networks of size N = {data.attrs['N']}: {what}, against the ODE",
@@ -220,6 +221,7 @@ def _on_networks(data: xr.Dataset) -> list[Claim]:
                 measured=float(found.mean()),
                 tolerance=float(bound * found.std(ddof=1)),
                 tolerance_from=f"spread of a run, Student t over {count} runs, {LEVEL:.0%}",
+                rate=1 - LEVEL,
             )
         )
     return claims

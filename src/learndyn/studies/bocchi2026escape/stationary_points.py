@@ -184,7 +184,7 @@ def _class_errata(data: xr.Dataset, scale: float) -> list[Claim]:
             "stationary points inside and outside the teacher's span at once: families",
             "Sec. 4.2, 'three fundamental classes'", "=",
             float((data["kind"] == "mixed").sum()), float(mixed), 0.0, "integers", "erratum",
-            "0: the student lies inside the span or is orthogonal to it",
+            "0: the student lies inside the span or is orthogonal to it", printed_value=0.0,
         ),
         Claim(
             f"rank r outside the teacher: norm p/(2+r) from 1 − α r/p − 2 α/p = 0, here p = {p}, "
@@ -192,6 +192,7 @@ def _class_errata(data: xr.Dataset, scale: float) -> list[Claim]:
             "Sec. 7.2.1, Eq. 28", "=", point.b, float(found.mean()), 64 * EPS * scale,
             "rounding, 64 ε (1 + R(0))", "erratum",
             f"1 − r/p − 2 α/p = 0, α = {(p - 2) / 2:g}; and M Mᵀ = I_r for MᵀM = I_r",
+            printed_value=(p - 2) / 2,
         ),
     ]  # fmt: skip
 

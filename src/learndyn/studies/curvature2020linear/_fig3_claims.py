@@ -99,7 +99,7 @@ def _end(case: xr.Dataset, rule: str) -> Claim:
     left = float(run["train"].isel(point=-1) / case["unit"])
     converged = left <= CONVERGED * float(run["train"].isel(point=0) / case["unit"])
     horizon = float(run["time"].isel(point=-1))
-    return Claim(
+    found = Claim(
         statement=f"{rule} ends at the test loss of the least-squares map, overfitted",
         source="Fig. 3B, C",
         relation="=",
@@ -107,10 +107,9 @@ def _end(case: xr.Dataset, rule: str) -> Claim:
         measured=float(run["test"].isel(point=-1)),
         tolerance=2 * np.sqrt(level * left) + left,
         tolerance_from="triangle inequality with the training loss that is left",
-        why_open=""
-        if converged
-        else f"followed to t = {horizon:g} only, where {left:.1%} of the loss is left",
     )
+    why = f"followed to t = {horizon:g} only, where {left:.1%} of the loss is left"
+    return found if converged else found.open(why)
 
 
 def _unshared(case: xr.Dataset) -> Claim:

@@ -277,6 +277,7 @@ def _apart(data: xr.Dataset, name: str) -> Claim:
         tolerance_from="1e3 × the integrator's error; one path would have one end",
         kind="erratum",
         printed="follows precisely the same path as gradient descent (true for aligned modes)",
+        printed_value=0.0,
     )
 
 
@@ -292,4 +293,5 @@ def _unfrozen(data: xr.Dataset, name: str) -> Claim:
         tolerance_from=SLACK_FROM,
         kind="erratum",
         printed="inactive modes that have σ̄ = 0 stay frozen (true where two strengths are 0)",
+        printed_value=0.0,
     )

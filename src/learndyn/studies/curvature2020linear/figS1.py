@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from scipy import stats
 
 import learndyn as ld
 from learndyn.analysis import fit_power_law
@@ -18,6 +17,7 @@ from learndyn.plotting import panels
 from learndyn.studies.claims import Claim
 from learndyn.studies.curvature2020linear._model import RULES, linear_system
 from learndyn.studies.registry import Report
+from learndyn.studies.statistics import student_bound
 from learndyn.theory.deep_linear import map_dynamics
 
 TITLE = "Parameter and loss update speeds against the scale of the weights"
@@ -201,10 +201,11 @@ def _slopes(data: xr.Dataset, name: str) -> Claim:
         "largest deviation of a mean slope, in standard errors",
         source={"speed": "Fig. S.I.1, S.I.16", "loss_rate": "Fig. S.I.1, S.I.17"}[name],
         relation="≤",
-        expected=float(stats.t(count - 1).ppf(1 - LEVEL / (2 * cases))),
+        expected=student_bound(count, cases, LEVEL),
         measured=float(distance.max()),
         tolerance=0.0,
         tolerance_from=f"Student t, {count} draws, {cases} slopes, {LEVEL:.0%} together",
+        rate=1 - LEVEL,
     )
 
 
@@ -216,7 +217,7 @@ def _shift(data: xr.Dataset, name: str) -> Claim:
     shift = (-xr.ufuncs.log(ratio) / slope).where(abs(slope) > FLAT)
     count, cases = shift.sizes["draw"], int(shift.isel(draw=0).notnull().sum())
     error = shift.std("draw", ddof=1) / np.sqrt(count)
-    upper = shift.mean("draw") + error * stats.t(count - 1).ppf(1 - LEVEL / cases)
+    upper = shift.mean("draw") + error * student_bound(count, cases, LEVEL, sides=1)
     return Claim(
         statement=f"random weights shift curves of {data[name].long_name} to the right, or SGD's "
         "not at all: upper confidence limit of log(shift in α) of the curve with the smallest "
@@ -228,6 +229,7 @@ def _shift(data: xr.Dataset, name: str) -> Claim:
         measured=float(upper.min()),
         tolerance=0.0,
         tolerance_from=f"Student t, {count} draws, {cases} curves, {LEVEL:.0%} together",
+        rate=1 - LEVEL,
     )
 
 
@@ -254,7 +256,7 @@ def _root_with_blocks(rate: xr.DataArray) -> list[Claim]:
     ratio = rate.sel(rule="√NGD-d") / rate.sel(rule="√NGD")
     ratio = ratio.isel(scale=0)  # one number a draw
     count, depths = ratio.sizes["draw"], ratio["depth"].values
-    half = stats.t(count - 1).ppf(1 - LEVEL / len(depths)) * ratio.std("draw", ddof=1)
+    half = student_bound(count, len(depths), LEVEL, sides=1) * ratio.std("draw", ddof=1)
     mean, half = ratio.mean("draw"), half / np.sqrt(count)
     return [
         Claim(
@@ -268,6 +270,8 @@ def _root_with_blocks(rate: xr.DataArray) -> list[Claim]:
             tolerance_from=f"Student t, {count} draws, {LEVEL:.0%} over all depths",
             kind="erratum",
             printed="sNGD-d exhibits identical match with sNGD for both parameter and loss update",
+            rate=1 - LEVEL,
+            label=f"√NGD-d lowers the loss more slowly than √NGD at depth {depth}",
         )
         for depth in depths
     ]

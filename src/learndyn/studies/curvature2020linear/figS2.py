@@ -226,5 +226,6 @@ def _exponential(data: xr.Dataset) -> list[Claim]:
             tolerance_from="more than rounding",
             kind="erratum",
             printed="Eq. 23 satisfies the NGD constraint (9) if Σ η_i = η",
+            printed_value=0.0,
         ),
     ]

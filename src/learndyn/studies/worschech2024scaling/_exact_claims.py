@@ -51,6 +51,7 @@ def _height(what: str, where: str, source: str, measured, expected, printed=None
         tolerance_from="rounding of the iteration",
         kind="claim" if printed is None else "erratum",
         printed="" if printed is None else f"{float(printed):.5g}",
+        printed_value=None if printed is None else float(printed),
     )
 
 
@@ -97,6 +98,7 @@ def _escapes(data: xr.Dataset) -> list[Claim]:
             tolerance_from="r/R* at the end",
             kind="erratum",
             printed="1",
+            printed_value=1.0,
         ),
         Claim(
             statement="(ε* − ε_g)/r² on leaving the plateau",
@@ -108,6 +110,7 @@ def _escapes(data: xr.Dataset) -> list[Claim]:
             tolerance_from="r/R* there",
             kind="erratum",
             printed=f"{printed:.4g}, with T for ((1+T)/2)²",
+            printed_value=printed,
         ),
     ]
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import xarray as xr
-from scipy import stats
 
 import learndyn as ld
 from learndyn.studies.claims import Claim
+from learndyn.studies.statistics import student_bound
 from learndyn.theory.committee.power_law import corrections, learning_curve
 
 LEVEL = 0.01  # chance of a false alarm in each claim on random runs
@@ -92,6 +92,7 @@ def _exact_mean(data: xr.Dataset) -> Claim:
         measured=float(ratio.mean()),
         tolerance=_bound(ratio, "even"),
         tolerance_from=f"Student t at {LEVEL:.0%}, {ratio.size} runs",
+        rate=1 - LEVEL,
         kind="finding",
     )
 
@@ -109,6 +110,7 @@ def _equation_9(data: xr.Dataset) -> Claim:
         measured=float(ratio.mean()),
         tolerance=_bound(ratio) + gap + noise,
         tolerance_from=f"Student t at {LEVEL:.0%}; order η, 2/(2 − η); Euler-Maclaurin",
+        rate=1 - LEVEL,
     )
 
 
@@ -130,6 +132,7 @@ def _exponent(data: xr.Dataset) -> Claim:
         measured=fitted(data, data["right_even"].mean("even"), "corrected")[0],
         tolerance=_bound(each, "even") + turned,
         tolerance_from=f"Student t at {LEVEL:.0%} over runs; next orders over the fit",
+        rate=1 - LEVEL,
     )
 
 
@@ -144,6 +147,7 @@ def _pure(data: xr.Dataset) -> Claim:
         measured=fitted(data, data["right_even"].mean("even"), "pure")[0],
         tolerance=_bound(_each(data, "pure"), "even") + float(last - first) / 2,
         tolerance_from=f"the fit's range of local exponents; Student t at {LEVEL:.0%}",
+        rate=1 - LEVEL,
         kind="finding",
     )
 
@@ -164,8 +168,10 @@ def few(data: xr.Dataset) -> list[Claim]:
             tolerance=_bound(row["few_error"], "run")
             + abs(float(row["few_finite"] - row["few_full"])),
             tolerance_from=f"Student t at {LEVEL:.0%}; order 1/N, the exact mean − Eq. 6",
+            rate=1 - LEVEL,
             kind="erratum",
             printed=f"{float(row['few_printed']):.3g} ({wrong})",
+            printed_value=float(row["few_printed"]),
         )
         for row in (start, later)
     ]
@@ -196,4 +202,4 @@ def _bound(drawn: xr.DataArray, over: str = "initialisation") -> float:
     """How far the mean of these may be from its expectation."""
     count = drawn.sizes[over]
     error = float(drawn.std(over, ddof=1)) / np.sqrt(count)
-    return float(stats.t(count - 1).ppf(1 - LEVEL / 2)) * error
+    return student_bound(count, level=LEVEL) * error

@@ -58,8 +58,11 @@ def _integral(one: xr.Dataset) -> Claim:
         measured=theory * float(ratio.value),
         tolerance=rule + left_out + theory * float(ratio.allowed()),
         tolerance_from=f"sum as integral, next order in η, Student t at {LEVEL:.0%}",
+        rate=1 - LEVEL,
         kind="erratum",
         printed=f"{float(now['printed']):.4g}, by L instead of N_l in the first gamma function",
+        printed_value=float(now["printed"]),
+        label=f"N_l = {int(one['n'])}: mean error of networks where the print is farthest off",
     )
 
 
@@ -76,8 +79,10 @@ def _first_fixed(one: xr.Dataset) -> Claim:
         measured=limit * late.lift * margin,
         tolerance=limit * margin * late.tolerance,
         tolerance_from=_LATE,
+        rate=1 - LEVEL,
         kind="erratum",
         printed=f"{printed:.4g}, by a sum over fixed directions from k = N_l",
+        printed_value=float(printed),
     )
 
 
@@ -91,6 +96,7 @@ def _lifted(one: xr.Dataset) -> Claim:
         measured=late.lift,
         tolerance=late.tolerance,
         tolerance_from=_LATE,
+        rate=1 - LEVEL,
         kind="finding",
     )
 
@@ -115,6 +121,7 @@ def _exponent(left: xr.Dataset) -> Claim:
         measured=slope([m * each.lift for m, each in zip(limits, late, strict=True)]),
         tolerance=abs(by_rule(0.5) - by_rule(0.0)) + (lifts + chance) / np.log(n[1] / n[0]),
         tolerance_from=f"sum as integral, next order in η, {_LATE}",
+        rate=1 - LEVEL,
     )
 
 
@@ -128,6 +135,7 @@ def _lifted_by_images(one: xr.Dataset) -> Claim:
         measured=late.lift - 1,
         tolerance=float(one["excess_bound"]) - first + late.tolerance,
         tolerance_from=f"longest image, {_LATE}",
+        rate=1 - LEVEL,
         kind="finding",
     )
 

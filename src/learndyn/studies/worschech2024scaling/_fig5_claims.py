@@ -122,6 +122,7 @@ def _students(data: xr.Dataset) -> list[Claim]:
                     measured=float(ratio.mean()),
                     tolerance=float(folding + 2 * noise),
                     tolerance_from="one e-folding of their spread; two errors of the mean",
+                    rate=0.95,
                     kind="finding",
                 )
             )
@@ -145,6 +146,7 @@ def _rank_one(data: xr.Dataset) -> Claim:
         measured=fit.slope,
         tolerance=float(1 / smallest + stats.norm.ppf(1 - LEVEL / 2) * fit.error),
         tolerance_from=f"next order 1/M; standard error of {len(M)} teachers",
+        rate=1 - LEVEL,
         kind="finding",
     )
 
@@ -166,5 +168,6 @@ def _self_averaging(data: xr.Dataset) -> Claim:
         measured=float(slope),
         tolerance=float(mean[-1] + stats.norm.ppf(1 - LEVEL / 2) * noise),
         tolerance_from=f"next order, the gap at the largest N; {ratio.sizes['teacher']} teachers",
+        rate=1 - LEVEL,
         kind="finding",
     )

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-from scipy import stats
 
 import learndyn as ld
 from learndyn.studies.claims import Claim
+from learndyn.studies.statistics import student_bound
 
 FIRST = 1.0  # the α at which the paper's curves begin
 LEVEL = 0.01  # chance of a false alarm in each claim on random starts
@@ -37,7 +37,7 @@ class Ratio(NamedTuple):
 
     def allowed(self, entries: int = 1) -> np.ndarray:
         """What chance allows at LEVEL over so many entries together, by Student's t, (time,)."""
-        factor = float(stats.t(self.starts - 1).ppf(1 - LEVEL / (2 * entries)))
+        factor = student_bound(self.starts, entries, LEVEL)
         return np.asarray(factor * self.error)
 
 
@@ -75,4 +75,6 @@ def follows_flow(
         measured=float(off[worst]),
         tolerance=float(bound[worst]),
         tolerance_from=f"next order in η, Student t, {times}, {LEVEL:.0%}",
+        rate=1 - LEVEL,
+        label=f"{who}: relative deviation of the mean error",
     )

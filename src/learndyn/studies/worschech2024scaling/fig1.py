@@ -224,4 +224,5 @@ def _agreement(one: xr.Dataset, sizes: dict) -> Claim:
         measured=float(one["largest_z"]),
         tolerance=0.0,
         tolerance_from=f"Student's t over all entries at 1 %, {sizes['runs']} runs",
+        rate=0.99,
     )

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 import learndyn as ld
 from learndyn.plotting import panels
 from learndyn.studies.claims import Claim
-from learndyn.studies.registry import Report
+from learndyn.studies.registry import Report, cases
 from learndyn.studies.worschech2024scaling._model import committee_system
 from learndyn.theory.committee.dynamics import linear
 from learndyn.theory.committee.power_law import corrections, learning_curve
@@ -40,10 +40,7 @@ PRESETS = {"quick": Params(), "paper": Params()}
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """Both curves over the window of the power law, for each learning rate."""
-    rows = []
-    for eta in params.etas:
-        rows.append(_curves(params, eta))
-        report(len(rows) / len(params.etas))
+    rows = [_curves(params, eta) for eta in cases(params.etas, report)]
     data = xr.concat(rows, xr.Variable("eta", list(params.etas)))
     return data.assign_attrs(L=params.L, beta=params.beta)
 

@@ -11,13 +11,13 @@ import dataclasses
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from scipy import stats
 
 import learndyn as ld
 from learndyn.plotting import panels
 from learndyn.problems.empirical import principal
 from learndyn.studies.claims import Claim, Relation
 from learndyn.studies.registry import Report
+from learndyn.studies.statistics import student_bound
 from learndyn.studies.worschech2024scaling._images import first_channel
 
 TITLE = "Covariance spectrum of real images against a power law"
@@ -130,7 +130,7 @@ def check(data: xr.Dataset) -> list[Claim]:
 
 def _claim(data, what, relation: Relation, expected, measured, tolerance, why_open) -> Claim:
     """What the paper says of CIFAR-5m, on the images that are here."""
-    return Claim(
+    found = Claim(
         statement=f"{data.attrs['data']}: {what}",
         source="Fig. 14, there CIFAR-5m",
         relation=relation,
@@ -138,8 +138,9 @@ def _claim(data, what, relation: Relation, expected, measured, tolerance, why_op
         measured=measured,
         tolerance=float(tolerance),
         tolerance_from=f"β is printed to one digit; draw of the images, Student t, {LEVEL:.0%}",
-        why_open=why_open,
+        rate=1 - LEVEL,
     )
+    return found.open(why_open) if why_open else found
 
 
 def _beta(fit: xr.Dataset) -> float:
@@ -150,4 +151,4 @@ def _chance(data: xr.Dataset) -> float:
     """What the draw of the images allows in β, from the spread over groups of them."""
     groups = data["group_slope"]
     error = float(groups.std(ddof=1)) / np.sqrt(groups.size)
-    return float(stats.t(groups.size - 1).ppf(1 - LEVEL / 2)) * error
+    return student_bound(groups.size, level=LEVEL) * error

@@ -129,7 +129,7 @@ def check(data: xr.Dataset) -> list[Claim]:
     rows = [data.isel(n=i) for i in range(data.sizes["n"])]
     first, *others = map(_curve, rows)
     printed = "vectors in front of matrices, products that do not exist"
-    erratum = first._replace(kind="erratum", printed=printed)
+    erratum = dataclasses.replace(first, kind="erratum", printed=printed)
     return [erratum, *others, *map(_end, rows), _price(rows[0])]
 
 
@@ -152,6 +152,7 @@ def _end(one: xr.Dataset) -> Claim:
         measured=theory * float(ratio.value),
         tolerance=theory - limit + left_out + theory * float(ratio.allowed()),
         tolerance_from=f"what is left to learn, next order in η, Student t at {LEVEL:.0%}",
+        rate=1 - LEVEL,
     )
 
 

@@ -8,13 +8,13 @@ import dataclasses
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from scipy import stats
 
 import learndyn as ld
 from learndyn.numerics.linalg import orthonormal_rows
 from learndyn.plotting import panels
 from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report
+from learndyn.studies.statistics import student_bound
 from learndyn.theory.committee.power_law import features, given_frame, learning_curve, random_frame
 
 TITLE = "Asymptotic error against the trainable directions N_l, in and outside the eigenbasis"
@@ -131,6 +131,7 @@ def _exponent(one: xr.Dataset) -> Claim:
         measured=slope(one["outside"].mean("frame")),
         tolerance=finite + _bound(scatter),
         tolerance_from=f"finite N, β (N_l/N)^β/(1 − (N_l/N)^β); Student t at {LEVEL:.1%}",
+        rate=1 - LEVEL,
     )
 
 
@@ -147,6 +148,7 @@ def _frame_mean(one: xr.Dataset) -> Claim:
         measured=float(drawn.mean()),
         tolerance=_bound(drawn) + expected * one_more,
         tolerance_from=f"Student t at {LEVEL:.1%}, and one direction more or less (1/N_l)",
+        rate=1 - LEVEL,
         kind="finding",
     )
 
@@ -155,4 +157,4 @@ def _bound(drawn: xr.DataArray) -> float:
     """How far the mean over frames may be from its expectation."""
     count = drawn.sizes["frame"]
     error = float(drawn.std("frame", ddof=1)) / np.sqrt(count)
-    return float(stats.t(count - 1).ppf(1 - LEVEL / 2)) * error
+    return student_bound(count, level=LEVEL) * error

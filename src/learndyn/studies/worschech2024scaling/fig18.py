@@ -11,8 +11,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.plotting import curves, panels
-from learndyn.studies.claims import Claim
+from learndyn.plotting import curves, legend, panels
+from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report
 from learndyn.studies.worschech2024scaling._symmetric import (
     SIGMA_J,
@@ -98,9 +98,9 @@ def draw(data: xr.Dataset) -> Figure:
         f"K = M = {data.sizes['teacher']}, L = {data.attrs['L']}, N = {data.attrs['N']}, flow",
         fontsize=9,
     )
-    for style, label in (("k--", "exact"), ("C3:", "Eq. 98, corrected"), ("C0-.", "printed")):
-        axes[1].plot([], [], style, lw=1.2, label=label)
-    axes[1].legend(frameon=False, fontsize=7, loc="lower left")
+    looks = {"exact": ("k", "--"), "Eq. 98, corrected": ("C3", ":"), "printed": ("C0", "-.")}
+    styles = {label: {"color": color, "ls": ls, "lw": 1.2} for label, (color, ls) in looks.items()}
+    legend(axes[1], styles, fontsize=7, loc="lower left")
     return figure
 
 
@@ -125,35 +125,25 @@ def check(data: xr.Dataset) -> list[Claim]:
 def _heights(one: xr.Dataset) -> list[Claim]:
     l, M, width = int(one["power"]), one.sizes["teacher"], float(spread(one))
     gaps = np.abs(one["R"].mean("student") - one["R_exact"])
+    apart_from_it = float(SIGMA_J**2 * one["trace"] + 2 * np.abs(apart(one)).max())
+    height = float(one["Q_exact"])
+    figure = "App. C.2, Fig. 18"
+    fixed = f"{figure}; exact fixed point"
     return [
-        Claim(
-            statement=f"R^({l}) on the plateau has the {M} heights of the fixed point",
-            source="App. C.2, Fig. 18; exact fixed point",
-            relation="=",
-            expected=0.0,
-            measured=float(gaps.max()),
-            tolerance=width,
-            tolerance_from="spread of R over students; it acts on their mean at second order",
+        claim(f"R^({l}) on the plateau has the {M} heights of the fixed point", fixed).equals(
+            gaps.max(), 0.0, within=width,
+            because="spread of R over students; it acts on their mean at second order",
         ),
-        Claim(
-            statement=f"spread of the heights of R^({l}) over the spread of students at one",
-            source="App. C.2, Fig. 18",
-            relation="≥",
-            expected=1.0,
-            measured=float(one["R"].mean("student").std()) / width,
-            tolerance=0.0,
-            tolerance_from="heights as wide as their distance would not be distinct",
+        claim(f"spread of the heights of R^({l}) over the spread of students at one", figure)
+        .at_least(
+            one["R"].mean("student").std() / width, 1.0,
+            because="heights as wide as their distance would not be distinct",
         ),
-        Claim(
-            statement=f"Q^({l}) on the plateau has one height, that of the fixed point",
-            source="App. C.2, Fig. 18; exact fixed point",
-            relation="=",
-            expected=float(one["Q_exact"]),
-            measured=_farthest(one["Q"], float(one["Q_exact"])),
-            tolerance=float(SIGMA_J**2 * one["trace"] + 2 * np.abs(apart(one)).max()),
-            tolerance_from="σ_J² tr Σ^l / N of the start, and the deviations of two students",
+        claim(f"Q^({l}) on the plateau has one height, that of the fixed point", fixed).equals(
+            _farthest(one["Q"], height), height, within=apart_from_it,
+            because="σ_J² tr Σ^l / N of the start, and the deviations of two students",
         ),
-    ]
+    ]  # fmt: skip
 
 
 def _farthest(values: xr.DataArray, height: float) -> float:
@@ -163,17 +153,17 @@ def _farthest(values: xr.DataArray, height: float) -> float:
 
 def _formulas(one: xr.Dataset) -> list[Claim]:
     l = int(one["power"])
-    return [
-        Claim(
-            statement=f"{what} on the plateau, closed form for uniform T",
-            source="Eq. 98, Fig. 18",
-            relation="=",
-            expected=float(one[f"{name}_98"]),
-            measured=float(one[name].mean()),
-            tolerance=float(one[f"{name}_98"] * one["uneven"]),
-            tolerance_from="unevenness of T^(1) times that of T^(l)",
-            kind="erratum",
-            printed=f"{float(one[f'{name}_printed']):.4g}, times T^(l)/T^(1)",
+    rows = []
+    for name, what in (("R", f"mean of R^({l})"), ("Q", f"mean of Q^({l})")):
+        formula, printed = float(one[f"{name}_98"]), float(one[f"{name}_printed"])
+        rows.append(
+            claim(f"{what} on the plateau, closed form for uniform T", "Eq. 98, Fig. 18")
+            .erratum(f"{printed:.4g}, times T^(l)/T^(1)", printed)
+            .equals(
+                one[name].mean(),
+                formula,
+                within=formula * one["uneven"],
+                because="unevenness of T^(1) times that of T^(l)",
+            )
         )
-        for name, what in (("R", f"mean of R^({l})"), ("Q", f"mean of Q^({l})"))
-    ]
+    return rows

@@ -86,6 +86,7 @@ def _learning_rate(left: xr.Dataset) -> Claim:
         tolerance_from="digits of the corrected number",
         kind="erratum",
         printed="1/(2λ₊) ≈ 0.001",
+        printed_value=0.001,
     )
 
 
@@ -112,6 +113,7 @@ def _worst_case(right: xr.Dataset) -> Claim:
         tolerance_from="rounding",
         kind="erratum",
         printed=f"L^-(1+β) in the bracket, not half of it: {float(right['worst_bound']):.8f}",
+        printed_value=float(right["worst_bound"]),
     )
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from learndyn.plotting import panels
 from learndyn.studies.claims import Claim
-from learndyn.studies.registry import Report
+from learndyn.studies.registry import Report, cases
 from learndyn.studies.worschech2024scaling import _sums
 
 TITLE = "Sum and integral with corrections of order 0, for β = 0.5 and 0.01"
@@ -34,11 +34,9 @@ PRESETS = {"quick": Params(), "paper": Params()}
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """One panel for each β."""
-    alpha, found = np.geomspace(1.0, params.last, params.points), []
-    for beta in params.betas:
-        found.append(_sums.panel(params.L, beta, params.eta, params.sigma_J, alpha))
-        report(len(found) / len(params.betas))
-    return _sums.stack(found)
+    alpha = np.geomspace(1.0, params.last, params.points)
+    panel = lambda beta: _sums.panel(params.L, beta, params.eta, params.sigma_J, alpha)
+    return _sums.stack([panel(beta) for beta in cases(params.betas, report)])
 
 
 def draw(data: xr.Dataset) -> Figure:

@@ -1,0 +1,59 @@
+"""Every study in its quick preset, computed once for all tests of it."""
+
+from typing import Any, NamedTuple
+
+import pytest
+import xarray as xr
+
+from learndyn.studies import registry
+
+# More than eight seconds on two free cores: `make test-all` runs them too.
+LONG = {
+    "bocchi2026escape/bias",
+    "bocchi2026escape/escape",
+    "bocchi2026escape/fig2",
+    "bocchi2026escape/fig4",
+    "bocchi2026escape/phases",
+    "bocchi2026escape/plateau",
+    "bocchi2026escape/regimes",
+    "bocchi2026escape/stability",
+    "bocchi2026escape/tail",
+    "curvature2020linear/effective_depth",
+    "curvature2020linear/fig2",
+    "curvature2020linear/figS1",
+    "curvature2020linear/figS2",
+    "worschech2024scaling/fig4",
+    "bocchi2026escape/fig1",
+    "bocchi2026escape/jitter",
+    "curvature2020linear/fig1",
+    "curvature2020linear/fig3",
+    "worschech2024scaling/equations",
+    "worschech2024scaling/fig1",
+    "worschech2024scaling/fig15",
+    "worschech2024scaling/fig17",
+    "worschech2024scaling/fig19",
+    "worschech2024scaling/fig2",
+    "worschech2024scaling/fig20",
+    "worschech2024scaling/fig3",
+    "worschech2024scaling/fig5",
+    "worschech2024scaling/fig6",
+    "worschech2024scaling/plateau_exact",
+}
+
+
+class Ran(NamedTuple):
+    name: str
+    study: Any
+    data: xr.Dataset
+    reported: list[float]
+
+
+# Of the session's scope: pytest brings the tests of one study together, and one worker with them.
+@pytest.fixture(
+    scope="session",
+    params=[pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in registry.names()],
+)
+def ran(request) -> Ran:
+    study, reported = registry.find(request.param), []
+    data = study.compute(study.PRESETS["quick"], reported.append)
+    return Ran(request.param, study, data, reported)

@@ -1,0 +1,158 @@
+"""Fresh keys: how often claims hold, what is kept, and what the exit code says."""
+
+import dataclasses
+import json
+import types
+
+import numpy as np
+import pytest
+import xarray as xr
+from typer.testing import CliRunner
+
+from learndyn.cli import app
+from learndyn.plotting import panels
+from learndyn.studies import registry, replication, results
+from learndyn.studies.claims import claim
+
+
+@dataclasses.dataclass(frozen=True)
+class Params:
+    bound: float = 1.0
+    key: int = 0
+
+
+def compute(params, report):
+    computed.append(params.key)
+    report(1.0)
+    if params.key in interrupting:
+        raise KeyboardInterrupt
+    if params.key == 5000:
+        raise ValueError("a singular draw\nof the fifth key")
+    value = np.random.default_rng(params.key).standard_normal()
+    return xr.Dataset({"value": value}, attrs={"bound": params.bound})
+
+
+def check(data):
+    value, bound = abs(float(data["value"])), data.attrs["bound"]
+    return [
+        claim(f"it is small (here {value:.3f})", "Eq. 1").at_most(
+            value, bound, because="normal law", rate=0.68
+        ),
+        claim("it is tiny", "Eq. 2").at_most(value, 1e-3, because="hope"),
+        claim("unknown", "Eq. 3").open("no data", value),
+    ]
+
+
+def draw(data):
+    figure, (axis,) = panels(1)
+    axis.set_xlabel("nothing")
+    return figure
+
+
+computed: list[int] = []
+interrupting: dict[int, bool] = {}
+
+
+@pytest.fixture
+def study(monkeypatch):
+    """A study of one number; what is imported by name is replaced, no module is written."""
+    presets = {"quick": Params(), "paper": Params()}
+    made = types.SimpleNamespace(TITLE="t", PRESETS=presets, FAILS={})
+    made.compute, made.check, made.draw = compute, check, draw
+    monkeypatch.setattr(registry, "find", lambda name: made)
+    monkeypatch.setattr(results, "source_hash", lambda name: "abc")
+    computed.clear()
+    return made
+
+
+def learndyn(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def kept(folder):
+    return json.loads((folder / replication.FILE).read_text("utf-8"))
+
+
+def test_how_often_claims_hold(study, tmp_path):
+    said = learndyn("replicate", "p/f", "--keys", 4, "--out", tmp_path)
+    assert said.exit_code == 1 and "it is tiny" in said.stdout
+    assert computed == [1000, 2000, 3000, 4000]
+    first, second, third = (replication.Row(**row) for row in kept(tmp_path)["table"])
+    held = sum(abs(np.random.default_rng(k).standard_normal()) <= 1 for k in computed)
+    assert (first.name, first.held, first.count) == ("it is small", held, 4)
+    assert first.verdict == "as promised" and first.rate == 0.68
+    assert second.verdict == "below" and second.held == 0 and second.high < 1
+    assert third.verdict == "undecided" and third.count == 0
+
+
+def test_listed_claims_may_fail_at_fresh_keys(study, tmp_path):
+    study.FAILS = {"quick": {"it is tiny": "it is not"}}
+    said = learndyn("replicate", "p/f", "--keys", 3, "--out", tmp_path)
+    assert said.exit_code == 0 and "below, listed" in said.stdout
+
+
+def test_a_second_call_runs_only_what_is_missing(study, tmp_path):
+    learndyn("replicate", "p/f", "--keys", 2, "--out", tmp_path)
+    learndyn("replicate", "p/f", "--keys", 3, "--out", tmp_path)
+    assert computed == [1000, 2000, 3000] and len(kept(tmp_path)["runs"]) == 3
+    learndyn("replicate", "p/f", "--keys", 1, "--set", "bound=2", "--out", tmp_path)
+    assert computed[3:] == [1000] and list(kept(tmp_path)["runs"]) == ["1000"]
+    assert kept(tmp_path)["differs"] == {"bound": [1.0, 2.0]}
+
+
+def test_a_key_at_which_the_study_breaks_off_holds_nothing(study, tmp_path):
+    said = learndyn("replicate", "p/f", "--keys", 2, "--first", 4000, "--out", tmp_path)
+    assert "key 5000 broke off: ValueError: a singular draw" in said.stdout
+    assert [row["count"] for row in kept(tmp_path)["table"]] == [2, 2, 1]
+
+
+def test_where_no_key_comes_out_the_input_is_bad(study, tmp_path):
+    said = learndyn("replicate", "p/f", "--keys", 1, "--first", 5000, "--out", tmp_path)
+    assert isinstance(said.exception, ValueError)
+    assert str(said.exception) == "p/f: no key came out; at 5000: ValueError: a singular draw"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interruption_keeps_what_was_finished(study, tmp_path, monkeypatch):
+    def leave(code):
+        raise SystemExit(code)
+
+    monkeypatch.setattr("os._exit", leave)
+    monkeypatch.setitem(interrupting, 3000, True)
+    said = learndyn("replicate", "p/f", "--out", tmp_path)
+    assert said.exit_code == 130 and "interrupted; 2 keys are in" in said.stderr
+    assert list(kept(tmp_path)["runs"]) == ["1000", "2000"]
+    assert [path.name for path in tmp_path.iterdir()] == [replication.FILE]
+
+
+def test_a_study_without_randomness_is_not_replicated(tmp_path):
+    said = learndyn("replicate", "worschech2024scaling/fig13", "--out", tmp_path / "out")
+    assert said.exit_code == 0 and "fig13 has no randomness" in said.stdout
+    assert len(said.stdout.strip().splitlines()) == 1 and list(tmp_path.iterdir()) == []
+
+
+def test_keys_that_a_preset_has_are_refused(study):
+    with pytest.raises(ValueError, match="--first: got 0; allowed are keys that no preset has"):
+        replication.keys_of(study, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("fails", "settings", "code"),
+    [
+        ({}, [], 1),
+        ({"it is tiny": "it is not"}, [], 0),
+        ({"it is tiny": "it is not", "it is small": "nor this"}, [], 1),
+        ({"it is tiny": "it is not", "it is small": "nor this"}, ["--key", "1"], 0),
+    ],
+)
+def test_exit_code_of_a_run(study, tmp_path, fails, settings, code):
+    study.FAILS = {"quick": fails}
+    said = learndyn("run", "p/f", "--out", tmp_path, *settings)
+    assert said.exit_code == code, said.stdout
+    found = json.loads((tmp_path / "claims.json").read_text("utf-8"))
+    rows = {row["name"]: row for row in found["claims"]}
+    assert rows["it is tiny"]["status"] == "fails"
+    assert rows["it is tiny"].get("listed") == fails.get("it is tiny")
+    assert found["tally"] == {"claim": {"holds": 1, "fails": 1, "open": 1}}
+    assert "tolerance" not in rows["unknown"] and rows["unknown"]["why_open"] == "no data"
+    assert ("listed as failing and does not fail" in said.stdout) == (len(fails) == 2 and code)

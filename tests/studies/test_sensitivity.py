@@ -1,0 +1,137 @@
+"""Verdicts depend on the data: wrong data turn every claim that is counted."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from learndyn.studies import registry, sensitivity
+from learndyn.studies.claims import claim
+
+# Claims that no mutation turns: to become theorems, to be measured otherwise, or to go. What
+# turns is taken off; nothing comes in.
+UNTURNED = {
+    "bocchi2026escape/escape": [
+        "α at half loss, η = p, changes by less than one time scale p*/16, from p = 3 to 8",
+    ],
+    "bocchi2026escape/fig2": [
+        "samples to half loss have a minimum inside: smaller end of the curve / minimum",
+        "but not proportional to p: largest distance from η = c p, in grid steps",
+    ],
+    "bocchi2026escape/fig4": [
+        "networks of finite size: from a random start, overlaps N^(-1/2), |S(∞) − S(0)| "
+        "does not shrink with N, exponent",
+    ],
+    "bocchi2026escape/landscape": [
+        "along a tangent direction, followed on the manifold, the risk stays zero: largest",
+    ],
+    "bocchi2026escape/stationary_points": [
+        "every family (s, r): largest entry of the gradient",
+        "every family: all eigenvalues of the Hessian, largest deviation in units of p N ε |H|",
+    ],
+    "curvature2020linear/fig1": [
+        "unaligned networks of depth 2: NGD converges elsewhere than SGD, ‖Δw‖/‖w‖",
+        "unaligned networks of depth 2: √NGD converges elsewhere than SGD, ‖Δw‖/‖w‖",
+    ],
+    "curvature2020linear/figS2": [
+        "NGD-d violates the conservation law: largest change, relative to the largest "
+        "squared weight at the start",
+        "√NGD-d violates the conservation law: largest change, relative to the largest "
+        "squared weight at the start",
+    ],
+    "worschech2024scaling/fig1": [
+        "rate of decay at the end, largest ratio from one L to the next",
+    ],
+    "worschech2024scaling/fig2": [
+        "N = L = 128, η = 1, α = 1: exact mean over median of runs: rare runs carry the mean",
+    ],
+    "worschech2024scaling/fig4": [
+        "e-folds of the plateau, until R reaches e R*: ln(B/σ_P)",
+    ],
+    "worschech2024scaling/fig5": [
+        "the plateau grows with M: exact τ_esc, M = 16 over M = 3, geometric mean of 50 teachers",
+        "τ_esc of a typical teacher grows with M = 1000000 to the power",
+        "τ_esc of a typical teacher grows with L = 1000000 to the power",
+    ],
+    "worschech2024scaling/fig6": [
+        "asymptotic regime: students without a teacher of their own at the end, median",
+        "β = 0.75: exponent of the late law, typical teacher, L = 1000000",
+        "β = 1: exponent of the late law, typical teacher, L = 1000000",
+        "β = 1.5: exponent of the late law, typical teacher, L = 1000000",
+    ],
+    "worschech2024scaling/plateau_exact": [
+        "drawn teacher: exact heights against Newton's fixed point",
+        "drawn teacher: exact rates against the Jacobian's, relative",
+        "drawn teachers: Eq. 116 is longer than the fastest growth (least excess)",
+    ],
+}
+MOST = 24
+
+
+def test_wrong_data_turn_every_counted_claim(ran):
+    found = sensitivity.unturned(ran.study.check, ran.data)
+    assert found == UNTURNED.get(ran.name, [])
+
+
+def test_the_list_of_unturned_claims_only_shrinks():
+    assert set(UNTURNED) <= set(registry.names())
+    assert sum(map(len, UNTURNED.values())) <= MOST
+
+
+DATA = xr.Dataset(
+    {
+        "x": ("time", [1.0, 2.0, np.nan]),
+        "y": 1.0,
+        "n": 1,
+        "who": ("time", ["a", "b", "c"]),
+        "on": True,
+    },
+    {"time": [0.0, 1.0, 2.0]},
+)
+
+
+def test_mutations_are_generic_and_move_everything():
+    found = list(sensitivity.mutations(DATA))
+    hows = {how for how, _ in found}
+    assert {"x × 0.8", "x × 1.25", "x shuffled", "x noise", "who shuffled", "on negated"} <= hows
+    assert "time 1.05" in hows and "who noise" not in hows
+    assert len(found) == (2 + 6) + 2 * (2 + 3) + 3 + 1 + 1
+    for how, mutated in found:
+        assert "×" not in how or not mutated.identical(DATA), how
+        assert mutated["x"].dtype == float and mutated["n"].dtype == int
+        assert int(mutated["x"].isnull().sum()) == 1
+
+
+def check(data):
+    value = float(data["y"])
+    return [
+        claim("it is one", "Eq. 1").equals(value, 1.0, within=0.1, because="theory"),
+        claim("it is positive", "Eq. 2").at_least(abs(value), 0.0, because="a square"),
+        claim("a proof", "Eq. 3", kind="theorem").at_least(abs(value), 0.0, because="a square"),
+        claim("unknown", "Eq. 4").open("no data", value),
+    ]
+
+
+def test_what_cannot_fail_is_found():
+    assert sensitivity.unturned(check, DATA) == ["it is positive"]
+    by = sensitivity.turned(check, DATA)
+    assert set(by) == {"it is one", "it is positive"}
+    assert {"y × 0.8", "y × 1.25"} <= set(by["it is one"]) and not by["it is positive"]
+
+
+def test_an_error_turns_nothing():
+    def strict(data):
+        if not data["y"].equals(DATA["y"]):
+            raise KeyError("y")
+        return check(data)
+
+    assert sensitivity.unturned(strict, DATA) == ["it is one", "it is positive"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_warnings_of_wrong_data_are_no_errors():
+    def noisy(data):
+        np.log(-np.abs(data["y"].values))
+        return check(data)
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        assert sensitivity.unturned(noisy, DATA) == ["it is positive"]
