@@ -23,8 +23,8 @@ def record(values, outcomes=None, runs=True, dtype="float64", times=TIMES):
         times=times,
         steps=np.rint(100 * times).astype(int),
         time_unit="steps / N",
+        lead={"run": len(values)} if runs else {},
         outcomes=outcomes,
-        runs=runs,
         attributes={"size": 100, "dtype": dtype, "system": json.dumps(SYSTEM)},
     )
 

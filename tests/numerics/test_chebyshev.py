@@ -8,6 +8,7 @@ import pytest
 
 from learndyn.numerics import ode
 from learndyn.numerics.chebyshev import Chebyshev
+from learndyn.numerics.divergence import has_diverged
 
 
 def one_step(field, y, tau, radius):
@@ -54,7 +55,7 @@ def test_stiff_problem_at_tolerance():
             lambda y: y,
             rtol=1e-8,
             atol=1e-12,
-            bound=jnp.array(1e9),
+            diverged=lambda y: has_diverged(y, jnp.array(1e9)),
             radius=lambda y: jnp.asarray(1000.0),
         )
         assert bool(found.succeeded)

@@ -65,7 +65,7 @@ def test_runs_steps_and_streams_differ():
 
 def test_words_of_many_runs_are_those_of_each():
     with jax.enable_x64(True):
-        words = np.asarray(keys_of_runs(5, 3))
+        words = np.asarray(keys_of_runs(5, slice(0, 3)))
     np.testing.assert_array_equal(words.T, [key_of_run(5, run) for run in range(3)])
 
 
@@ -86,7 +86,7 @@ KNOWN_WORDS = {
 def test_words_are_known_whatever_the_callers_precision(key, wide):
     with jax.enable_x64(wide):
         assert tuple(np.asarray(key_of_run(key, 1)).tolist()) == KNOWN_WORDS[key]
-        assert tuple(np.asarray(keys_of_runs(key, 2))[:, 1].tolist()) == KNOWN_WORDS[key]
+        assert tuple(np.asarray(keys_of_runs(key, slice(0, 2)))[:, 1].tolist()) == KNOWN_WORDS[key]
 
 
 def test_words_do_not_depend_on_the_callers_kind_of_keys():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from learndyn.numerics import ode
+from learndyn.numerics.divergence import has_diverged
 from learndyn.numerics.rosenbrock import Rodas
 
 
@@ -39,7 +40,13 @@ def test_local_errors_have_the_orders_of_the_scheme():
         bound = jnp.array(1e9)
         exact = lambda tau: np.asarray(
             ode.integrate(
-                pendulum, y, jnp.array([tau]), lambda y: y, rtol=1e-13, atol=1e-15, bound=bound
+                pendulum,
+                y,
+                jnp.array([tau]),
+                lambda y: y,
+                rtol=1e-13,
+                atol=1e-15,
+                diverged=lambda y: has_diverged(y, bound),
             ).saved[0]
         )
         taus = 0.2 / 2.0 ** np.arange(4)
@@ -73,7 +80,7 @@ def test_stiff_problem_at_tolerance():
             lambda y: y,
             rtol=1e-8,
             atol=1e-12,
-            bound=jnp.array(1e9),
+            diverged=lambda y: has_diverged(y, jnp.array(1e9)),
             linearise=dense(robertson),
         )
     expected = [0.7158270687, 9.185534764e-6, 0.2841637457]

@@ -68,7 +68,7 @@ def direct(name, key):
         return jax.lax.map(one, words.T, batch_size=500)
 
     with jax.enable_x64(True):
-        return {k: np.asarray(v) for k, v in all_runs(keys_of_runs(key, RUNS)).items()}
+        return {k: np.asarray(v) for k, v in all_runs(keys_of_runs(key, slice(0, RUNS))).items()}
 
 
 def chain_runs(name, key):

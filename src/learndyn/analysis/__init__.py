@@ -11,5 +11,6 @@ from learndyn.analysis.fits import fit_line as fit_line
 from learndyn.analysis.fits import fit_minimum as fit_minimum
 from learndyn.analysis.fits import fit_power_law as fit_power_law
 from learndyn.analysis.fits import fit_rate as fit_rate
+from learndyn.analysis.invariants import invariants as invariants
 from learndyn.analysis.plateau import Plateau as Plateau
 from learndyn.analysis.plateau import find_plateau as find_plateau

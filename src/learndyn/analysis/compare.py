@@ -18,7 +18,13 @@ class Verdict(NamedTuple):
     reason: str
 
 
-def compare(theory: xr.Dataset, simulation: xr.Dataset, *, same_system: bool = True) -> xr.Dataset:
+def compare(
+    theory: xr.Dataset,
+    simulation: xr.Dataset,
+    *,
+    doubled: xr.Dataset | None = None,
+    same_system: bool = True,
+) -> xr.Dataset:
     """Deviations of a simulation's mean from a prediction, at the times both have.
 
     For every variable `v` that both have, with mean m over the runs that did not diverge:
@@ -27,6 +33,10 @@ def compare(theory: xr.Dataset, simulation: xr.Dataset, *, same_system: bool = T
         v_z         = deviation in standard errors of m: from the runs, or `v_std` / √runs
                       where the theory predicts its own spread `v_std` (`fluctuations=True`)
         v_scaled    = deviation · √N / max |theory|: of order one where finite size explains it
+
+    The mean of a finite network differs from a theory of infinite ones by a bias of order 1/N,
+    which many runs see. With `doubled`, runs at twice the size from the same state, it is
+    removed: m = 2 m(2N) − m(N), which has a bias of order 1/N², and their errors add.
 
     Verdict: "agrees" where no |z| exceeds the bound at 1 % over all entries together, of the
     normal law for a predicted spread and of Student's t for one from the runs; else "agrees
@@ -40,6 +50,7 @@ def compare(theory: xr.Dataset, simulation: xr.Dataset, *, same_system: bool = T
     Args:
         theory: a record of `solve`.
         simulation: a record of `simulate`.
+        doubled: another, of a system that differs from the first in nothing but twice the size.
         same_system: whether the records must be of one system. False lets a theory be held
             against networks of another size or rule, say; the unit of time must be one still,
             and a predicted spread is that of the theory's own size.
@@ -58,7 +69,8 @@ def compare(theory: xr.Dataset, simulation: xr.Dataset, *, same_system: bool = T
     theory, simulation = _matched(theory, simulation)
     alive = simulation.sel(run=simulation["outcome"] == "finished")
     names = _shared(theory, simulation)
-    parts = {name: _deviations(name, theory, alive) for name in names}
+    second = None if doubled is None else _doubled(theory, simulation, doubled)
+    parts = {name: _deviations(name, theory, alive, second) for name in names}
     found = xr.Dataset(
         {f"{name}_{kind}": v for name, kinds in parts.items() for kind, v in kinds.items()}
     )
@@ -86,6 +98,19 @@ def _require_records(theory: xr.Dataset, simulation: xr.Dataset) -> None:
             raise ValueError(f"{said}; allowed are records of `solve` and `simulate`")
 
 
+def _doubled(theory: xr.Dataset, simulation: xr.Dataset, doubled: xr.Dataset) -> xr.Dataset:
+    """The runs at twice the size that did not diverge, at the theory's times."""
+    _require_records(theory, doubled)
+    require_match(simulation, doubled, same_system=False)
+    if doubled.attrs["size"] != 2 * simulation.attrs["size"]:
+        came, allowed = doubled.attrs["size"], 2 * simulation.attrs["size"]
+        raise ValueError(f"doubled: got runs of size {came}; allowed is {allowed}")
+    mine, theirs = _matched(theory, doubled)
+    if mine.sizes["time"] != theory.sizes["time"]:
+        raise ValueError("doubled: got other times than the simulation; allowed are the same")
+    return theirs.sel(run=theirs["outcome"] == "finished")
+
+
 def _matched(theory: xr.Dataset, simulation: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset]:
     a, b = theory["time"].values, simulation["time"].values
     pairs = [(i, j) for i, t in enumerate(a) for j in np.flatnonzero(np.isclose(b, t, atol=0))[:1]]
@@ -108,11 +133,14 @@ def _shared(theory: xr.Dataset, simulation: xr.Dataset) -> list[str]:
     return names
 
 
-def _deviations(name: str, theory: xr.Dataset, runs: xr.Dataset) -> dict[str, xr.DataArray]:
-    mean, error = mean_and_error(runs[name])
-    predicted = theory.get(f"{name}_std")
-    if predicted is not None:
-        error = predicted / np.sqrt(runs.sizes["run"])
+def _deviations(
+    name: str, theory: xr.Dataset, runs: xr.Dataset, second: xr.Dataset | None
+) -> dict[str, xr.DataArray]:
+    mean, error = _estimate(name, theory, runs, 1.0)
+    if second is not None:
+        # The spread falls with the root of the size.
+        twice, its_error = _estimate(name, theory, second, 2**-0.5)
+        mean, error = 2 * twice - mean, np.hypot(2 * its_error, error)
     scale = _scale(theory[name])
     # Where runs cannot differ (at the start), the weights' rounding is the error.
     rounding = 8 * np.finfo(runs.attrs.get("dtype", "float64")).eps * scale
@@ -123,6 +151,13 @@ def _deviations(name: str, theory: xr.Dataset, runs: xr.Dataset) -> dict[str, xr
         "spread": error * np.sqrt(runs.sizes["run"]) + rounding,
         "scaled": deviation * np.sqrt(runs.attrs["size"]) / scale,
     }
+
+
+def _estimate(name: str, theory: xr.Dataset, runs: xr.Dataset, spread: float):
+    """Mean over runs and its standard error, predicted where the theory does (times `spread`)."""
+    mean, error = mean_and_error(runs[name])
+    predicted = theory.get(f"{name}_std")
+    return mean, error if predicted is None else spread * predicted / np.sqrt(runs.sizes["run"])
 
 
 def _attributes(found, names, theory, simulation, alive: int) -> dict:

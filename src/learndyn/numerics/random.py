@@ -141,10 +141,10 @@ def key_of_run(key: int, run: int) -> UInt32[Array, "2"]:
         return _fold(key, run)
 
 
-def keys_of_runs(key: int, runs: int) -> UInt32[Array, "2 runs"]:
-    """The keys of runs 0 … runs − 1, as `key_of_run` gives them."""
+def keys_of_runs(key: int, runs: slice) -> UInt32[Array, "2 runs"]:
+    """The keys of some runs, as `key_of_run` gives them; compiled once for each number of them."""
     with jax.enable_x64(True):
-        return _keys(np.int64(key), np.arange(runs, dtype=np.uint32))
+        return _keys(np.int64(key), np.arange(runs.start, runs.stop, dtype=np.uint32))
 
 
 @jax.jit

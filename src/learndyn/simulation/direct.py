@@ -64,8 +64,7 @@ class Direct:
         """Copies of the start's weights, with the memory before the first step."""
         weights, teacher, reading = self._begin(group.start)
         moving = _copies((weights, _memory(self._system, weights, teacher)), self._width)
-        keys = keys_of_runs(self._key + group.start, group.runs.start + self._width)
-        keys = np.asarray(keys).T[group.runs.start :]
+        keys = np.asarray(keys_of_runs(self._key + group.start, group.filled(self._width))).T
         return Carried(spread(moving, 0), spread(keys, 0), teacher, reading)
 
     def record(self, carried: Carried, piece: Piece) -> tuple[Carried, Any]:

@@ -20,10 +20,14 @@ ROWS, ROW_NUMBERS = 256, 2**20  # times, and numbers of all of them, that one pi
 
 
 class Group(NamedTuple):
-    """Runs that are computed together: of one start, `runs` of them, the rest thrown away."""
+    """Runs of one start that are computed together."""
 
     start: int
     runs: slice
+
+    def filled(self, width: int) -> slice:
+        """The runs, filled up to a width by some that nobody asked for."""
+        return slice(self.runs.start, self.runs.start + width)
 
 
 @runtime_checkable

@@ -68,8 +68,8 @@ class Reduced:
         state = self._states[group.start]
         constants, y = self._chain.begin(state)
         y = jax.tree.map(lambda leaf: _copies(leaf, self._width), y)
-        keys = keys_of_runs(self._key + group.start, group.runs.start + self._width)
-        keys = spread(np.asarray(keys)[:, group.runs.start :], axis=-1)
+        keys = np.asarray(keys_of_runs(self._key + group.start, group.filled(self._width)))
+        keys = spread(keys, axis=-1)
         return Carried(spread(y, axis=-1), keys, constants, bound_of(state))
 
     def record(self, carried: Carried, piece: Piece) -> tuple[Carried, Any]:
