@@ -10,8 +10,9 @@ _SEPARATOR = "__"
 def join(**records: xr.Dataset) -> xr.Dataset:
     """One dataset of several records, each variable named `<record>__<variable>`.
 
-    Dimensions and coordinates keep their names where the records agree on them; `time` of
-    records that differ in it is prefixed as well, with the dimensions that differ in size.
+    Dimensions and coordinates keep their names where the records agree on them; others, such as
+    `time` or the step numbers of two sizes of system, are prefixed as well, with the dimensions
+    that differ in size.
     """
     return xr.merge(
         [_prefixed(name, record, records) for name, record in records.items()],
@@ -43,7 +44,8 @@ def part(joined: xr.Dataset, name: str) -> xr.Dataset:
 
 def _prefixed(name: str, record: xr.Dataset, records: dict[str, xr.Dataset]) -> xr.Dataset:
     shared = {d for d in record.dims if all(_agree(d, record, r) for r in records.values())}
-    keep = shared | {c for c in record.coords if set(record[c].dims) <= shared}
+    one = lambda c: all(c not in r or record[c].equals(r[c]) for r in records.values())
+    keep = shared | {c for c in record.coords if set(record[c].dims) <= shared and one(c)}
     own = {*record.variables, *record.dims} - keep
     renamed = record.rename({v: f"{name}{_SEPARATOR}{v}" for v in own})
     renamed.attrs = {f"{name}{_SEPARATOR}{k}": v for k, v in record.attrs.items()}
