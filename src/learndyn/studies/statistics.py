@@ -18,6 +18,11 @@ def student_bound(count: int, entries: int = 1, level: float = 0.01, *, sides: i
     return float(stats.t(count - 1).ppf(1 - level / (sides * entries)))
 
 
+def normal_bound(level: float = 0.01) -> float:
+    """How far a normal number strays from its mean, in standard deviations, on either side."""
+    return float(stats.norm.ppf(1 - level / 2))
+
+
 def clopper_pearson(held: int, count: int, level: float = 0.95) -> tuple[float, float]:
     """The exact interval of a probability, of which so many of so many draws were seen.
 

@@ -21,9 +21,11 @@ from learndyn.records import join, part
 from learndyn.studies.bocchi2026escape._model import quadratic_system
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report
+from learndyn.studies.statistics import normal_bound
 
 TITLE = "Order parameters of simulated networks against the ODEs (p = 6, p* = 3)"
 FAST = 1.02  # a clock that is wrong by 2 %
+LEVEL = 0.01  # chance of a false alarm in each claim
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +52,8 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     system, twice = (quadratic_system(params.p, params.p_star, params.eta, N) for N in sizes)
     times = np.linspace(0, params.alpha, params.points)
     start = ld.start(system, key=params.key)
-    theory, fast = (ld.solve(system, times * c, start=start) for c in (1.0, FAST))
+    theory = ld.solve(system, times, start=start, fluctuations=True)
+    fast = ld.solve(system, times * FAST, start=start)
     simulate = lambda it, begin, first, share, key: ld.simulate(
         it, times, start=begin, runs=params.runs, key=key,
         progress=lambda done: report(first + share * done),
@@ -90,16 +93,30 @@ def check(data: xr.Dataset) -> list[Claim]:
     )
     agree = ld.compare(theory, single, doubled=double)
     wrong = ld.compare(fast, single, doubled=double, same_system=False)
-    names, level = ("error", "Q_trace", "R_square"), 0.01
+    names = "error", "Q_trace", "R_square"
     bound, count = agree.attrs["allowed_z"], single.sizes["run"]
-    because = f"Student t, {count} runs, {agree.sizes['time']} times, all at {level:.0%} together"
+    because = f"Student t, {count} runs, {agree.sizes['time']} times, all at {LEVEL:.0%} together"
     said = "networks and ODE, 1/N removed by N and 2N: {}, largest distance in standard errors"
     rows = [
         claim(said.format(theory[name].attrs["long_name"]), "Fig. 1").at_most(
-            np.abs(agree[f"{name}_z"]).max(), bound, because=because, rate=1 - level
+            np.abs(agree[f"{name}_z"]).max(), bound, because=because, rate=1 - LEVEL
         )
         for name in names
     ]
     seen = claim("a clock 2 % fast is excluded: largest distance in standard errors", "Fig. 1",
                  kind="finding")  # fmt: skip
-    return [*rows, seen.at_least(wrong.attrs["largest_z"], bound, because=because)]
+    clock = seen.at_least(wrong.attrs["largest_z"], bound, because=because)
+    return [*rows, clock, _spread(part(data, "theory"), single, double)]
+
+
+def _spread(theory: xr.Dataset, single: xr.Dataset, double: xr.Dataset) -> Claim:
+    """The linear noise of the theory against the spread over runs, both brought to size N."""
+    spreads = single["error"].std("run", ddof=1), 2**0.5 * double["error"].std("run", ddof=1)
+    ratio = float((sum(spreads) / 2 / theory["error_std"]).isel(time=slice(1, None)).mean())
+    runs = single.sizes["run"] + double.sizes["run"]
+    # As if all times were one: they are far from independent.
+    within = normal_bound(LEVEL) / (2 * (runs - 2)) ** 0.5 + single.attrs["size"] ** -0.5
+    said = "spread of the error over runs, over that of the linear noise, mean over times"
+    because = f"{runs} runs at {LEVEL:.0%}, and N^(-1/2) for what is not linear"
+    found = claim(said, "Fig. 1", kind="finding")
+    return found.equals(ratio, 1.0, within=within, because=because, rate=1 - LEVEL)
