@@ -23,6 +23,11 @@ def normal_bound(level: float = 0.01) -> float:
     return float(stats.norm.ppf(1 - level / 2))
 
 
+def sign_bound(count: int, level: float = 0.01) -> float:
+    """The least share of successes that a fair coin has in `count` throws with a chance `level`."""
+    return float(stats.binom(count, 0.5).ppf(1 - level) + 1) / count
+
+
 def clopper_pearson(held: int, count: int, level: float = 0.95) -> tuple[float, float]:
     """The exact interval of a probability, of which so many of so many draws were seen.
 

@@ -1,9 +1,17 @@
-"""Fig. S.I.2: weights and conserved quantities of a network of three layers."""
+"""Fig. S.I.2: weights and conserved quantities of a network of three layers.
+
+The figure's weights and target are not given, so many are drawn. Under NGD and NGD-d the map moves
+on the straight line to the target; where that line crosses singular maps, there is no finite
+velocity. Such draws are left out, before anything is integrated, and their share is said; a flow
+that ends early among the others has diverged, and is counted. (A first rule, by the signs of the
+two determinants, missed lines that cross twice: five of 18 flows of NGD-d ended early.)
+"""
 
 import dataclasses
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -12,24 +20,22 @@ import learndyn as ld
 from learndyn.numerics.matrix_product import product
 from learndyn.numerics.precision import in_float64
 from learndyn.plotting import panels
-from learndyn.studies.claims import Claim
+from learndyn.studies.claims import Claim, claim
 from learndyn.studies.curvature2020linear._model import RULES, linear_system, target_with
-from learndyn.studies.registry import Report
+from learndyn.studies.registry import Report, cases
+from learndyn.studies.statistics import sign_bound
 from learndyn.theory.deep_linear.map_dynamics import conserved
 
 TITLE = "Weights and conserved quantities of a three-layer network"
-CONSERVE = ["SGD", "NGD", "√NGD"]
+CONSERVE, VIOLATE = ["SGD", "NGD", "√NGD"], ["NGD-d", "√NGD-d"]
 # The flow is integrated to 1e-10 a step, relative to the weights; a few hundred steps.
 INTEGRATED = 1e-7
+LEVEL = 0.01  # chance of a false alarm in each claim
 
 
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """The figure's network has D = 2; its weights and target are not given.
-
-    The key is one for which the line from the first map to the target stays away from singular
-    maps: where it crosses them, NGD and NGD-d have no finite velocity.
-    """
+    """Sizes of the study: `networks` flows of every rule, `draws` velocities of narrow networks."""
 
     width: int = 2
     layers: int = 3
@@ -37,31 +43,23 @@ class Params:
     scale: float = 0.7
     time: float = 6.0
     points: int = 61
+    networks: int = 80
     narrow: tuple[int, ...] = (2, 3, 5)
     draws: int = 20
-    key: int = 23
+    key: int = 0
 
 
-PRESETS = {"quick": Params(), "paper": Params(points=241, draws=200)}
+PRESETS = {"quick": Params(), "paper": Params(points=241, networks=400, draws=200)}
 
 
 def compute(params: Params, report: Report) -> xr.Dataset:
-    """The flow of every rule from one start, and one velocity of narrow networks."""
-    times = np.linspace(0, params.time, params.points)
-    runs = []
-    for number, make in enumerate(RULES.values()):
-        report(number / (len(RULES) + 1))
-        runs.append(_followed(params, make(1.0), times))
-    report(len(RULES) / (len(RULES) + 1))
-    weights, kept, error = (np.stack(parts) for parts in zip(*runs, strict=True))
-    data = xr.Dataset(
-        {
-            "weights": (("rule", "time", "layer", "row", "column"), weights),
-            "conserved": (("rule", "time", "pair", "row", "column"), kept),
-            "error": (("rule", "time"), error),
-        },
-        coords={"rule": list(RULES), "time": times},
-    )
+    """The flow of every rule from many starts, and one velocity of narrow networks."""
+    begins = [_begin(params, params.key * params.networks + i) for i in range(params.networks)]
+    crosses = np.array([_crosses(start) for _, start in begins])
+    kept = [begin for begin, out in zip(begins, crosses, strict=True) if not out]
+    rows = [_followed(params, make(1.0), kept) for make in cases(list(RULES.values()), report)]
+    data = xr.concat(rows, xr.Variable("rule", list(RULES)))
+    data["crosses"] = "network", crosses
     wide = (max(params.narrow),) * len(params.narrow)
     shapes = {"as given": params.narrow, "none narrow": wide}
     found = [[_left_over(params, RULES[rule](1.0), widths) for rule in ("NGD", "NGD-d")]
@@ -69,51 +67,54 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     for i, name in enumerate(("left_over", "rounding")):
         data[name] = (("shape", "natural", "draw"), np.array(found)[..., i])
     data = data.assign_coords(shape=list(shapes), natural=["NGD", "NGD-d"])
-    data.attrs["narrow"] = list(params.narrow)
-    report(1.0)
-    return data
+    return data.assign_attrs(narrow=list(params.narrow))
 
 
-def draw(data: xr.Dataset) -> Figure:
-    """A column for each rule: entries of the weights above what SGD, NGD and √NGD conserve."""
-    rules = data["rule"].values
-    figure, axes = panels(2 * len(rules), columns=len(rules), size=(2.8, 2.8))
-    for number, rule in enumerate(rules):
-        for axis, name in zip(axes[number :: len(rules)], ("weights", "conserved"), strict=True):
-            values = data[name].sel(rule=rule)
-            for group in range(values.shape[1]):
-                entries = values.values[:, group].reshape(len(data["time"]), -1)
-                axis.plot(data["time"], entries, color=f"C{group}", linewidth=1.2)
-            axis.set_xlabel("time [learning rate × steps]")
-        axes[number].set_title(rule)
-    axes[0].set_ylabel("entries of $w_1$, $w_2$, $w_3$")
-    axes[len(rules)].set_ylabel("$w_i w_i^T - w_{i+1}^T w_{i+1}$")
-    return figure
+def _begin(params: Params, key: int) -> tuple[np.ndarray, ld.Start]:
+    """A target and a start."""
+    target = target_with(params.target, params.width, params.width, key)
+    return target, ld.start(_system(params, ld.GradientDescent(1.0), target), key=key)
 
 
-def check(data: xr.Dataset) -> list[Claim]:
-    """Conserved without blocks, not with them; and where blocks still learn exponentially."""
-    drift = _drift(data)
-    claims = [_constant(rule, float(drift.sel(rule=rule))) for rule in CONSERVE]
-    claims.append(_violated("NGD-d", float(drift.sel(rule="NGD-d"))))
-    claims.append(_violated("√NGD-d", float(drift.sel(rule="√NGD-d"))))
-    claims.append(_balanced(data))
-    return claims + _exponential(data)
-
-
-@in_float64
-def _followed(params: Params, rule: Any, times: np.ndarray) -> tuple[Any, Any, Any]:
-    """Weights, conserved quantities and loss of one rule's flow."""
-    target = target_with(params.target, params.width, params.width, params.key)
+def _system(params: Params, rule: Any, target: np.ndarray) -> ld.System:
     widths = [params.width] * (params.layers + 1)
-    system = linear_system(rule, target, widths, ld.Xavier(params.scale))
+    return linear_system(rule, target, widths, ld.Xavier(params.scale))
+
+
+def _crosses(start: ld.Start) -> bool:
+    """Whether (1 − s) map + s target is singular for an s in (0, 1)."""
+    turned = np.linalg.solve(np.asarray(product(start.weights)), start.teacher)
+    values = np.linalg.eigvals(turned)
+    return bool(np.any((values.imag == 0) & (values.real <= 0)))
+
+
+def _followed(params: Params, rule: Any, begins: list[tuple[np.ndarray, ld.Start]]) -> xr.Dataset:
+    """Weights and conserved quantities along one rule's flows; of the first all, else the drift."""
+    times = np.linspace(0, params.time, params.points)
     probes = {
-        "weights": lambda model: np.stack(model.weights),
-        "kept": lambda model: np.stack(conserved(model.weights)),
+        "weights": lambda model: jnp.stack(model.weights),
+        "conserved": lambda model: jnp.stack(conserved(model.weights)),
     }
-    found = ld.simulate(system, times, key=params.key, method="flow", probes=probes)
-    found = found.isel(run=0)
-    return found["weights"].values, found["kept"].values, found["error"].values
+    drifts, ratios, diverged, first = [], [], [], None
+    for target, start in begins:
+        system = _system(params, rule, target)
+        found = ld.simulate(system, times, start=start, method="flow", probes=probes).isel(run=0)
+        first = found if first is None else first
+        drifts.append(_drift(found))
+        layers = (found["weights"].isel(time=-1) ** 2).sum(("weights_1", "weights_2"))
+        ratios.append(float(layers.max() / layers.min()))
+        diverged.append(str(found["outcome"].values) != "finished")
+    assert first is not None
+    names = {"weights": ("layer", "row", "column"), "conserved": ("pair", "row", "column")}
+    shown = {n: (("time", *dims), first[n].values) for n, dims in names.items()}
+    per_start = {"drift": drifts, "layer_ratio": ratios, "diverged": diverged}
+    return xr.Dataset(shown | {n: ("start", v) for n, v in per_start.items()}, {"time": times})
+
+
+def _drift(found: xr.Dataset) -> float:
+    """The largest change of an entry of the conserved quantities, per squared weight; NaN late."""
+    change = abs(found["conserved"] - found["conserved"].isel(time=0)).max(skipna=False)
+    return float(change / (found["weights"].isel(time=0) ** 2).max())
 
 
 @in_float64
@@ -138,94 +139,87 @@ def _left_over(params: Params, rule: Any, widths: tuple[int, ...]) -> list[tuple
     return [one(np.random.default_rng([params.key, i])) for i in range(params.draws)]
 
 
-def _drift(data: xr.Dataset) -> xr.DataArray:
-    """The largest change of an entry of the conserved quantities, per squared weight."""
-    change = abs(data["conserved"] - data["conserved"].isel(time=0))
-    size = (data["weights"].isel(time=0) ** 2).max()
-    return change.max(("time", "pair", "row", "column")) / size
+def draw(data: xr.Dataset) -> Figure:
+    """A column for each rule: entries of the weights above what SGD, NGD and √NGD conserve."""
+    rules = data["rule"].values
+    figure, axes = panels(2 * len(rules), columns=len(rules), size=(2.8, 2.8))
+    for number, rule in enumerate(rules):
+        for axis, name in zip(axes[number :: len(rules)], ("weights", "conserved"), strict=True):
+            values = data[name].sel(rule=rule)
+            for group in range(values.shape[1]):
+                entries = values.values[:, group].reshape(len(data["time"]), -1)
+                axis.plot(data["time"], entries, color=f"C{group}", linewidth=1.2)
+            axis.set_xlabel("time [learning rate × steps]")
+        axes[number].set_title(rule)
+    axes[0].set_ylabel("entries of $w_1$, $w_2$, $w_3$")
+    axes[len(rules)].set_ylabel("$w_i w_i^T - w_{i+1}^T w_{i+1}$")
+    return figure
 
 
-def _constant(rule: str, drift: float) -> Claim:
-    return Claim(
-        statement=f"{rule} conserves w_i w_iᵀ − w_(i+1)ᵀ w_(i+1): largest change, relative to the "
-        "largest squared weight at the start",
-        source="Theorem 1, S.I. section 4",
-        relation="=",
-        expected=0.0,
-        measured=drift,
-        tolerance=INTEGRATED,
-        tolerance_from="tolerance of the integrator",
-    )
-
-
-def _violated(rule: str, drift: float) -> Claim:
-    erratum = rule == "√NGD-d"
-    return Claim(
-        statement=f"{rule} violates the conservation law: largest change, relative to the largest "
-        "squared weight at the start",
-        source="S.I. section 4",
-        relation="≥",
-        expected=INTEGRATED,
-        measured=drift,
-        tolerance=0.0,
-        tolerance_from="more than the integrator's own error",
-        kind="erratum" if erratum else "claim",
-        printed="√NGD also violates the conservation law" if erratum else "",
-    )
+def check(data: xr.Dataset) -> list[Claim]:
+    """Conserved without blocks, not with them; and where blocks still learn exponentially."""
+    drift = data["drift"]
+    largest = "change of w_i w_iᵀ − w_(i+1)ᵀ w_(i+1), relative to the largest squared weight"
+    kept = float(drift.sel(rule=CONSERVE).max())
+    conserve = [
+        claim(f"{rule} conserves: largest {largest}", "Theorem 1, S.I. section 4").equals(
+            drift.sel(rule=rule).max(), 0.0, within=INTEGRATED, because="tolerance of the flow"
+        )
+        for rule in CONSERVE
+    ]
+    more = "more than under any rule that conserves"
+    violate = [
+        claim(f"{rule} does not conserve: median {largest}, over that of rules that do",
+              "S.I. section 4") for rule in VIOLATE
+    ]  # fmt: skip
+    violate[1] = violate[1].erratum("√NGD also violates the conservation law")
+    ratios = [drift.sel(rule=rule).median() / kept for rule in VIOLATE]
+    broken = [v.at_least(r, 1.0, because=more) for v, r in zip(violate, ratios, strict=True)]
+    return [*conserve, *broken, _balanced(data), _ended(data), *_exponential(data)]
 
 
 def _balanced(data: xr.Dataset) -> Claim:
-    size = (data["weights"] ** 2).sum(("row", "column")).isel(time=-1)
-    ratio = size.max("layer") / size.min("layer")
-    drift = _drift(data)
-    return Claim(
-        statement="under √NGD-d the weights remain balanced, under NGD-d they do not: change of "
-        "the conserved quantities of √NGD-d over that of NGD-d (largest over smallest layer at "
-        f"the end, ‖w_i‖²: SGD {float(ratio.sel(rule='SGD')):.2f}, √NGD-d "
-        f"{float(ratio.sel(rule='√NGD-d')):.2f}, NGD-d {float(ratio.sel(rule='NGD-d')):.2f})",
-        source="S.I. section 4",
-        relation="≤",
-        expected=1.0,
-        measured=float(drift.sel(rule="√NGD-d") / drift.sel(rule="NGD-d")),
-        tolerance=0.0,
-        tolerance_from="the order that the paper states",
-    )
+    drift = data["drift"].dropna("start")
+    lower = drift.sel(rule="√NGD-d") < drift.sel(rule="NGD-d")
+    count = lower.sizes["start"]
+    said = "under √NGD-d weights stay more balanced than under NGD-d: networks whose conserved "
+    said += "quantities change less, share"
+    because = f"sign test, {count} networks, {LEVEL:.0%}"
+    found = claim(said, "S.I. section 4")
+    return found.at_least(lower.mean(), sign_bound(count, LEVEL), because=because)
+
+
+def _ended(data: xr.Dataset) -> Claim:
+    crosses = data["crosses"].values
+    share = f"({crosses.sum()} of {len(crosses)} networks cross them and are left out)"
+    said = f"flows of all rules, on lines without singular maps, that end early: share {share}"
+    found = claim(said, "Eqs. 9, 23", kind="finding")
+    because = "velocities are finite there"
+    return found.equals(data["diverged"].mean(), 0.0, within=0.0, because=because)
 
 
 def _exponential(data: xr.Dataset) -> list[Claim]:
     widths = "-".join(str(int(n)) for n in data.attrs["narrow"])
-    left, excess = data["left_over"], data["left_over"] / data["rounding"]
+    excess = data["left_over"] / data["rounding"]
     rows = [
         ("NGD learns exponentially, dΔ/dt = −ηΔ", "as given", "NGD", "Eq. 9", widths),
         ("NGD-d does too where no width is below max(N_in, N_out)",
          "none narrow", "NGD-d", "Eq. 23", "all equal"),
     ]  # fmt: skip
+    units = "largest ‖dΔ/dt + ηΔ‖/‖Δ‖ in units of rounding"
+    because = "rounding times squared condition numbers, draw by draw"
     claims = [
-        Claim(
-            statement=f"{text}: largest ‖dΔ/dt + ηΔ‖/‖Δ‖ in units of rounding, widths {shown}",
-            source=source,
-            relation="≤",
-            expected=1.0,
-            measured=float(excess.sel(shape=shape, natural=rule).max()),
-            tolerance=0.0,
-            tolerance_from="rounding times squared condition numbers, draw by draw",
+        claim(f"{text}: {units}, widths {shown}", source).at_most(
+            excess.sel(shape=shape, natural=rule).max(), 1.0, because=because
         )
         for text, shape, rule, source, shown in rows
     ]
-    narrow = left.sel(shape="as given", natural="NGD-d")
+    said = "NGD-d does not learn exponentially where a width is below max(N_in, N_out): smallest "
+    not_so = claim(f"{said}‖dΔ/dt + ηΔ‖/‖Δ‖, widths {widths}", "Eq. 23")
+    narrow = data.sel(shape="as given", natural="NGD-d")
     return [
         *claims,
-        Claim(
-            statement="NGD-d does not learn exponentially where a width is below max(N_in, "
-            f"N_out): smallest ‖dΔ/dt + ηΔ‖/‖Δ‖, widths {widths}",
-            source="Eq. 23",
-            relation="≥",
-            expected=float(data["rounding"].sel(shape="as given", natural="NGD-d").max()),
-            measured=float(narrow.min()),
-            tolerance=0.0,
-            tolerance_from="more than rounding",
-            kind="erratum",
-            printed="Eq. 23 satisfies the NGD constraint (9) if Σ η_i = η",
-            printed_value=0.0,
+        not_so.erratum("Eq. 23 satisfies the NGD constraint (9) if Σ η_i = η").at_least(
+            narrow["left_over"].min(), narrow["rounding"].max(), because="more than rounding"
         ),
     ]
