@@ -16,7 +16,8 @@ def student_bound(count: float, entries: int = 1, level: float = 0.01, *, sides:
     Returns:
         The bound.
     """
-    return float(stats.t(count - 1).ppf(1 - level / (sides * entries)))
+    law = stats.t(count - 1) if np.isfinite(count) else stats.norm()
+    return float(law.ppf(1 - level / (sides * entries)))
 
 
 def mean_square_bound(count: int, level: float = 0.01) -> float:
