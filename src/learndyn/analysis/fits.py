@@ -246,4 +246,4 @@ def doubling_rate(half: Number, whole: Number, t: Number) -> float:
 
     (e^(2x) − 1)/(e^x − 1) = e^x + 1: the prefactor drops out.
     """
-    return float(np.log(whole / half - 1) / (t / 2))
+    return float(np.log(float(whole) / float(half) - 1) / (float(t) / 2))

@@ -117,9 +117,10 @@ def least_distance(
         The least D(S)/N found.
     """
     both = lambda S: (distance(S, rho0, Q0, T), distance_gradient(S, rho0, T))
+    p, p_star = np.shape(rho0)
     found = []
     for _ in range(descents):
-        S = stiefel.random_point(*np.shape(rho0), rng)
+        S = stiefel.random_point(p, p_star, rng)
         for sign in (1, -1):
             S[:, 0] *= sign
             found.append(stiefel.minimise(both, S).value)
