@@ -52,6 +52,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     full, flow = theory.drift(start.state), theory.drift(start.state, order="flow")
     report(0.1)
     measured = measure_drift(system, start, trials=params.trials, key=params.key)
+    report(1.0)
     printed = flow.Q[0] + printed_eq34_noise(Q, rho, params.eta)
     square, rectangle = ("student", "student'"), ("student", "teacher")
     return xr.Dataset(

@@ -108,7 +108,10 @@ def _draw_half(axis, data: xr.Dataset) -> None:
     p, p_star, epsilon = data["p"].values, int(data.attrs["p_star"]), data.attrs["epsilon"]
     mean, error = _half(data)
     axis.errorbar(p, mean, error, fmt="o", ms=4, label=f"ODE, {data.sizes['start']} starts")
-    axis.plot(p, _late_form(data), color="0.3", lw=1.2, label="late form of Eq. 13, extrapolated")
+    wide = range(p[0], p[-1] + 1)
+    axis.plot(
+        wide, _late_form(data, wide), color="0.3", lw=1.2, label="late form of Eq. 13, extrapolated"
+    )
     axis.set(xlabel="student width p", ylabel="ηα / p at half of the initial loss")
     axis.set(ylim=(0, 1.4 * mean.max()))
     axis.set_title(f"p* = {p_star}, ε = {epsilon:g}", fontsize=9)
@@ -169,7 +172,7 @@ def _widths(data: xr.Dataset) -> list[Claim]:
     """At η ∝ p only the logarithm of Eq. 13's prefactor is left of p."""
     p, p_star, count = data["p"].values, int(data.attrs["p_star"]), data.sizes["start"]
     mean, error = _half(data)
-    change, first, last = float(mean[-1] - mean[0]), *_late_form(data)[[0, -1]]
+    change, first, last = float(mean[-1] - mean[0]), *_late_form(data, p[[0, -1]])
     chance = {
         "within": student_bound(count, level=LEVEL) * float(np.hypot(error[0], error[-1])),
         "because": f"error of the difference, Student t, {count} starts, {LEVEL:.0%}",
@@ -186,10 +189,10 @@ def _widths(data: xr.Dataset) -> list[Claim]:
     ]
 
 
-def _late_form(data: xr.Dataset) -> np.ndarray:
+def _late_form(data: xr.Dataset, widths) -> list[float]:
     """The late form of Eq. 13, extrapolated to half loss: α at η = p, for each width."""
-    widths, given = data["p"].values, (int(data.attrs["p_star"]), data.attrs["epsilon"])
-    return np.array([quadratic.half_loss_time(int(p), *given) / p for p in widths])
+    given = int(data.attrs["p_star"]), data.attrs["epsilon"]
+    return [quadratic.half_loss_time(int(p), *given) / p for p in widths]
 
 
 def _half(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:

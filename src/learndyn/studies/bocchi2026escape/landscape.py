@@ -64,6 +64,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     ratio = _ratios(params.N_ratio, params.p_star_ratio, rng)
     report(0.9)
     along = _along_null_directions(sizes[1], rng)
+    report(1.0)
     label = [f"({N}, {p}, {q})" for N, p, q in sizes]
     counts = xr.DataArray(null, dims=("size", "what"), coords={"what": WHAT}, name="null")
     data = xr.merge([levels, counts, ratio, along], join="exact")

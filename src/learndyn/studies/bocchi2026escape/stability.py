@@ -101,7 +101,7 @@ def draw(data: xr.Dataset) -> Figure:
         p, p_star = _sizes(data, case)
         look = {"marker": marker, "ls": "none", "label": f"p = {p}, p* = {p_star}"}
         flow = -quadratic.trace_rate(p, p_star, 0.0)
-        left.plot(x, data["trace_rate"][case] / flow, mfc="none", ms=5, **look)
+        left.plot(x, data["trace_rate"][case] / flow, mfc="none", ms=5 - case % 5 / 2, **look)
         right.plot(quadratic.critical_learning_rate(p, p_star), _crossing(data, case), **look)
     wide = np.linspace(0, x.max() * 1.05, 2)
     eta_c, flow = quadratic.critical_learning_rate(1, 1), -quadratic.trace_rate(1, 1, 0.0)

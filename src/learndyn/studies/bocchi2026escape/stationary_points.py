@@ -7,13 +7,11 @@ from fewer starts.
 """
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.optimize import least_squares
 
 from learndyn.numerics.linalg import eigenvalue_error
 from learndyn.plotting import legend, panels
@@ -23,7 +21,6 @@ from learndyn.theory.committee.errata import printed_outside_norm
 from learndyn.theory.committee.landscape import risk, spectra, stationary
 
 TITLE = "The families of stationary points: the paper's classes and the mixed ones"
-EPS = float(np.finfo(float).eps)
 EXACT = {"within": 0.0, "because": "integers"}
 RANK = 1e-3  # singular values below count as none: far above what a search leaves
 ZERO = 1e-12  # a search that ends above found no zero; below, the risk is right to rounding
@@ -67,7 +64,7 @@ def _family(point: stationary.StationaryPoint, N: int, rng: np.random.Generator)
     spectrum = np.linalg.eigvalsh(risk.hessian(V, V_star))
     values, counts = zip(*spectra.full_spectrum(point, N), strict=True)
     predicted = np.repeat(values, counts)
-    scale, (inside, outside) = np.abs(predicted).max(), _ranks(V, V_star)
+    scale, (inside, outside) = np.abs(predicted).max(), stationary.ranks(V, V_star, RANK)
     return {
         **dataclasses.asdict(point),
         "N": N,
@@ -84,26 +81,11 @@ def _family(point: stationary.StationaryPoint, N: int, rng: np.random.Generator)
 
 
 def _search(N: int, p: int, p_star: int, rng: np.random.Generator) -> dict:
-    """A zero of the gradient, by Levenberg-Marquardt from a random start."""
-    V_star = np.eye(p_star, N)
-    start = rng.uniform(0, 2) * rng.standard_normal(p * N) / np.sqrt(N)
-    gradient = lambda x: risk.gradient(x.reshape(p, N), V_star).ravel()
-    hessian = lambda x: risk.hessian(x.reshape(p, N), V_star)
-    tight: dict[str, Any] = {"method": "lm", "xtol": EPS, "ftol": EPS, "gtol": EPS}
-    zero = least_squares(gradient, start, jac=hessian, **tight)  # pyright: ignore[reportArgumentType]
-    V = zero.x.reshape(p, N)
-    s, r = _ranks(V, V_star)
+    """What a blind search found: ranks, risk, largest norm and what is left of the gradient."""
+    V, V_star, left = stationary.search(N, p, p_star, rng)
+    s, r = stationary.ranks(V, V_star, RANK)
     largest = float(np.linalg.norm(V, 2) ** 2)
-    left = np.abs(zero.fun).max()
     return {"s": s, "r": r, "risk": risk.risk(V, V_star), "left": left, "largest": largest}
-
-
-def _ranks(V: np.ndarray, V_star: np.ndarray) -> tuple[int, int]:
-    """Ranks inside the span of an orthonormal teacher and orthogonal to it."""
-    inside = V @ V_star.T
-    parts = (inside, V - inside @ V_star)
-    s, r = (int(np.linalg.matrix_rank(part, tol=RANK)) for part in parts)
-    return s, r
 
 
 def draw(data: xr.Dataset) -> Figure:
