@@ -4,7 +4,9 @@ import numpy as np
 from scipy import stats
 
 
-def student_bound(count: float, entries: int = 1, level: float = 0.01, *, sides: int = 2) -> float:
+def student_bound(
+    count: float | int, entries: int = 1, level: float = 0.01, *, sides: int = 2
+) -> float:
     """How far a mean strays from its expectation, in standard errors, by Student's t.
 
     Args:

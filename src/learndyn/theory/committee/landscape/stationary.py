@@ -134,7 +134,7 @@ def realise(
 
 
 def search(
-    N: Int, p: Int, p_star: Int, rng: np.random.Generator
+    N: int, p: int, p_star: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """A zero of the gradient, by Levenberg-Marquardt from a random start: it knows no families.
 
