@@ -163,8 +163,10 @@ def _plane(axis: Axes, data: xr.Dataset, target: float, *, dots: bool) -> None:
         if dots:
             axis.plot(*path[early][::5].T, "o", color="red", markersize=3.5)
     axis.set(xlim=(0, 2.5), ylim=(0, 2.5), xlabel="$σ_1$", ylabel="$σ_2$", aspect="equal")
-    styles = {"modes, Eqs. 14 and 25": {"color": "red"}}
-    styles["real network"] = {"color": "black", "marker": ".", "ms": 3}
+    styles: dict[str, dict[str, Any]] = {
+        "modes, Eqs. 14 and 25": {"color": "red"},
+        "real network": {"color": "black", "marker": ".", "ms": 3},
+    }
     if dots:
         styles["equal times"] = {"color": "red", "marker": "o", "ms": 4}
     legend(axis, styles, fontsize=6.5, loc="upper right", frameon=True)

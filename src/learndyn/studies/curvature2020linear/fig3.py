@@ -294,7 +294,7 @@ def _end(case: xr.Dataset, rule: str) -> Claim:
     run, level = case.sel(rule=rule), float(case["overfitted"])
     begin, left = (float(run["train"].isel(point=i) / case["unit"]) for i in (0, -1))
     end = f"{rule} ends at the test loss of the least-squares map, overfitted"
-    said, found = claim(end, "Fig. 3B, C"), run["test"].isel(point=-1)
+    said, found = claim(end, "Fig. 3B, C"), float(run["test"].isel(point=-1))
     if left > CONVERGED * begin:
         horizon = float(run["time"].isel(point=-1))
         why = f"followed to t = {horizon:g} only, where {left:.1%} of the loss is left"
