@@ -5,9 +5,11 @@ import pytest
 
 from learndyn.analysis.fits import (
     cut_power_law_tolerance,
+    doubling_rate,
     fit_cut_power_law,
     fit_line,
     fit_minimum,
+    proportional,
 )
 
 
@@ -72,3 +74,12 @@ def test_fits_stay_within_their_tolerance(s, alpha_max):
         off.append(abs(fit.exponent - s))
     # 1.05: the bound is that of evenly spaced g, which a curved g exceeds a little.
     assert 0.5 * bound < max(off) < 1.05 * bound
+
+
+def test_proportional_and_doubling_rate():
+    x = np.array([1.0, 2.0, 4.0])
+    np.testing.assert_allclose(proportional(x, 3 * x), 3 * x)
+    off = proportional(x, x + np.array([2.0, -1.0, 0.0]))  # orthogonal to x: nothing changes
+    np.testing.assert_allclose(off, x)
+    y = lambda t: 0.7 * np.expm1(1.3 * t)
+    np.testing.assert_allclose(doubling_rate(y(0.4), y(0.8), 0.8), 1.3)

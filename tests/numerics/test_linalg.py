@@ -19,3 +19,12 @@ def test_equal_eigenvalues_are_counted_together():
 def test_a_matrix_that_is_not_square():
     with pytest.raises(ValueError, match=r"matrix: got shape \(3, 7\); allowed is square"):
         linalg.distinct_eigenvalues(np.ones((3, 7)))
+
+
+def test_eigenvalue_error_covers_the_solver():
+    rng = np.random.default_rng(0)
+    values = rng.uniform(-3, 5, 60)
+    turn = linalg.orthonormal_rows(rng.standard_normal((60, 60)))
+    found = np.linalg.eigvalsh((turn * values) @ turn.T)
+    bound = linalg.eigenvalue_error(values)
+    assert np.abs(found - np.sort(values)).max() < bound < 1e-13

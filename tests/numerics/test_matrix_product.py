@@ -416,3 +416,12 @@ def test_bad_input():
         matrix_product.natural_direction(weights, G, 1, form="other")
     with pytest.raises(ValueError, match=r"damping: got -0\.1; allowed is a non-negative"):
         matrix_product.inverse_power(np.eye(2), np.ones(2), 1, damping=-0.1)
+
+
+def test_block_condition_is_that_of_the_dense_blocks():
+    rng = np.random.default_rng(0)
+    weights = tuple(rng.standard_normal((3, 3)) for _ in range(3))
+    lefts, rights = matrix_product.sides(weights)
+    blocks = [np.kron(r @ r.T, l.T @ l) for l, r in zip(lefts, rights, strict=True)]
+    dense = max(np.linalg.cond(block) for block in blocks)
+    np.testing.assert_allclose(matrix_product.block_condition(weights), dense, rtol=1e-6)

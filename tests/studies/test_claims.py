@@ -5,10 +5,16 @@ import re
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from learndyn.studies import claims
 from learndyn.studies.claims import Claim, claim
-from learndyn.studies.statistics import clopper_pearson, student_bound
+from learndyn.studies.statistics import (
+    clopper_pearson,
+    mean_square_bound,
+    spread_exponent_error,
+    student_bound,
+)
 
 
 @pytest.mark.parametrize(
@@ -126,3 +132,17 @@ def test_clopper_pearson_is_exact():
     low, high = clopper_pearson(0, 5)
     assert low == 0.0
     np.testing.assert_allclose(high, 1 - 0.025 ** (1 / 5))
+
+
+def test_bounds_of_known_errors_and_mean_squares():
+    np.testing.assert_allclose(student_bound(math.inf, 2, 0.05), stats.norm.ppf(1 - 0.05 / 4))
+    rng = np.random.default_rng(0)
+    beyond = np.abs(np.mean(rng.standard_normal((4000, 50)) ** 2, 1) - 1) > mean_square_bound(50)
+    assert 0 < beyond.mean() < 0.01
+
+
+def test_error_of_an_exponent_of_spreads():
+    rng, sizes, count = np.random.default_rng(1), np.array([64, 128, 256, 512]), 32
+    spreads = rng.standard_normal((3000, 4, count)).std(-1, ddof=1)
+    found = np.polyfit(np.log(sizes), np.log(spreads).T, 1)[0]
+    np.testing.assert_allclose(found.std(), spread_exponent_error(sizes, count), rtol=0.05)

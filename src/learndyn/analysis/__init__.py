@@ -6,11 +6,13 @@ from learndyn.analysis.escape import escape_time as escape_time
 from learndyn.analysis.fits import CutPowerLaw as CutPowerLaw
 from learndyn.analysis.fits import Fit as Fit
 from learndyn.analysis.fits import cut_power_law_tolerance as cut_power_law_tolerance
+from learndyn.analysis.fits import doubling_rate as doubling_rate
 from learndyn.analysis.fits import fit_cut_power_law as fit_cut_power_law
 from learndyn.analysis.fits import fit_line as fit_line
 from learndyn.analysis.fits import fit_minimum as fit_minimum
 from learndyn.analysis.fits import fit_power_law as fit_power_law
 from learndyn.analysis.fits import fit_rate as fit_rate
+from learndyn.analysis.fits import proportional as proportional
 from learndyn.analysis.invariants import invariants as invariants
 from learndyn.analysis.plateau import Plateau as Plateau
 from learndyn.analysis.plateau import find_plateau as find_plateau

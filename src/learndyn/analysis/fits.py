@@ -61,6 +61,12 @@ def fit_line(x, y, *, window: tuple[Number, Number] | None = None) -> Fit:
     return _line("fit_line", x, y, x)
 
 
+def proportional(x, y) -> np.ndarray:
+    """The values c x nearest to y, by least squares in c."""
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    return x * (y @ x) / (x @ x)
+
+
 def fit_minimum(x, y) -> Minimum:
     """The lowest point of a curve: of the parabola through its lowest sample and neighbours.
 
@@ -233,3 +239,11 @@ def _inflation(residuals: np.ndarray) -> float:
     r = min(max(r, 0.0), 0.98)
     # What white noise shows by chance is left alone.
     return float(np.sqrt((1 + r) / (1 - r))) if r > 2.5 / np.sqrt(len(residuals)) else 1.0
+
+
+def doubling_rate(half: Number, whole: Number, t: Number) -> float:
+    """The rate of y ∝ exp(rate · t) − 1 from its values at t/2 and at t.
+
+    (e^(2x) − 1)/(e^x − 1) = e^x + 1: the prefactor drops out.
+    """
+    return float(np.log(float(whole) / float(half) - 1) / (float(t) / 2))

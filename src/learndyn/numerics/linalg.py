@@ -46,3 +46,9 @@ def distinct_eigenvalues(matrix: ArrayLike, tolerance: float = 1e-9) -> list[tup
     groups = np.split(values, np.flatnonzero(np.diff(values) > width) + 1)
     means = [0.0 if abs(g.mean()) <= width else float(g.mean()) for g in groups]
     return [(mean, len(g)) for mean, g in zip(means, groups, strict=True)]
+
+
+def eigenvalue_error(values: ArrayLike) -> float:
+    """n ε |H|: the backward error of a solver that gave these n eigenvalues of a symmetric H."""
+    values = np.asarray(values, dtype=np.float64)
+    return float(len(values) * np.finfo(np.float64).eps * np.abs(values).max())

@@ -14,6 +14,7 @@ import functools
 import jax
 import jax.core
 import jax.numpy as jnp
+import numpy as np
 
 from learndyn.numerics import checks, dense
 from learndyn.numerics.types import Array, Number
@@ -44,6 +45,12 @@ def sides(weights: tuple[Array, ...], root: Array | None = None) -> tuple[list[A
     for w in weights[:0:-1]:
         lefts.append(lefts[-1] @ w)
     return lefts[::-1], rights
+
+
+def block_condition(weights: tuple[Array, ...]) -> float:
+    """The largest condition number of a layer's Gauss-Newton block, (r_i r_iᵀ) ⊗ (ℓ_iᵀ ℓ_i)."""
+    pairs = zip(*sides(weights), strict=True)
+    return max(float(np.linalg.cond(left) * np.linalg.cond(right)) ** 2 for left, right in pairs)
 
 
 def map_kernel(weights: tuple[Array, ...], root: Array | None = None) -> Array:

@@ -1,13 +1,16 @@
 """Bounds that chance allows."""
 
+import numpy as np
 from scipy import stats
 
 
-def student_bound(count: int, entries: int = 1, level: float = 0.01, *, sides: int = 2) -> float:
+def student_bound(
+    count: float | int, entries: int = 1, level: float = 0.01, *, sides: int = 2
+) -> float:
     """How far a mean strays from its expectation, in standard errors, by Student's t.
 
     Args:
-        count: independent values; the error is estimated from them.
+        count: independent values, from which the error is estimated; infinite where it is known.
         entries: numbers looked at, whose largest is bounded (Bonferroni).
         level: chance that one of them lies beyond the bound.
         sides: 2 for the distance, 1 for one direction.
@@ -15,7 +18,38 @@ def student_bound(count: int, entries: int = 1, level: float = 0.01, *, sides: i
     Returns:
         The bound.
     """
-    return float(stats.t(count - 1).ppf(1 - level / (sides * entries)))
+    law = stats.t(count - 1) if np.isfinite(count) else stats.norm()
+    return float(law.ppf(1 - level / (sides * entries)))
+
+
+def mean_square_bound(count: int, level: float = 0.01) -> float:
+    """How far the mean square of normal numbers strays from its expectation, relative (χ²).
+
+    Args:
+        count: independent numbers.
+        level: chance that the mean square lies beyond the bound.
+
+    Returns:
+        The bound, of the side that strays farther.
+    """
+    ends = stats.chi2(count).ppf([level / 2, 1 - level / 2])
+    return float(max(np.abs(ends / count - 1)))
+
+
+def spread_exponent_error(sizes, count: int) -> float:
+    """The standard error of an exponent x, fitted to spreads ∝ size^x over so many runs each.
+
+    The logarithm of a spread over R runs has the standard error 1/√(2 (R − 1)).
+
+    Args:
+        sizes: at which spreads were measured.
+        count: runs a size.
+
+    Returns:
+        The error.
+    """
+    log = np.log(sizes)
+    return float(1 / np.sqrt(2 * (count - 1)) / np.sqrt(np.sum((log - log.mean()) ** 2)))
 
 
 def normal_bound(level: float = 0.01) -> float:

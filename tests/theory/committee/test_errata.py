@@ -7,12 +7,16 @@ from learndyn.theory.committee.dynamics import moments
 from learndyn.theory.committee.dynamics.overlaps import finite_size_noise
 from learndyn.theory.committee.errata import (
     printed_eq6,
+    printed_eq13_rate,
     printed_eq25,
     printed_eq34_noise,
     printed_eq44,
     printed_extreme_ratio,
+    printed_outside_norm,
 )
 from learndyn.theory.committee.landscape.spectra import negative_to_null_ratio
+from learndyn.theory.committee.landscape.stationary import stationary_point
+from learndyn.theory.committee.plateau.quadratic import growth_rate
 
 
 def test_printed_eq34():
@@ -74,3 +78,15 @@ def test_printed_eq25_has_the_other_sign_at_first_order():
     np.testing.assert_allclose(dQ, [[noise - first_Q]], rtol=1e-13)
     true = moments.drift(state, lam, phi, eta, "linear")
     np.testing.assert_allclose(true.Q[-1], [[noise + first_Q]], rtol=1e-13)
+
+
+def test_printed_rate_of_the_loss_is_right_in_the_other_clock():
+    p, p_star = 8, 3
+    assert printed_eq13_rate(p_star) == p * 2 * growth_rate(p, p_star)
+
+
+def test_printed_norm_outside_the_teacher_is_not_stationary():
+    for p, r in [(3, 2), (6, 3)]:
+        alpha = printed_outside_norm(p, r)
+        np.testing.assert_allclose(1 - r / p - 2 * alpha / p, 0, atol=1e-15)
+        assert abs(stationary_point(p, 2, s=0, r=r).b - alpha) > 0.05

@@ -292,3 +292,20 @@ def test_scaling_laws_of_orthogonal_layers(d, power):
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_errors_of_a_depth_and_of_an_exponent():
+    assert map_dynamics.spline_depth_error(0.1, 4, 0.0) == pytest.approx(10 * 0.1**3 * 8)
+    # dd/dp = d²/2 at power 0: what an error of the stiffness does to the depth.
+    d, shift = 4.0, 1e-6
+    nearby = 1 / (1 - (map_dynamics.stiffness(d, 0.0) + shift) / 2)
+    assert nearby - d == pytest.approx(shift * d**2 / 2, rel=1e-4)
+    # Times that are off by no more than the curve's error over its speed turn the exponent less.
+    targets, error = np.array([2.0, 1.4, 1.0]), 1e-6
+    bound = map_dynamics.half_maximum_exponent_error(error, targets)
+    for p in (0.0, 0.5, 1.0, 1.5, 2.0):
+        start = 0.01 * targets if p >= 1 else 0 * targets
+        times = map_dynamics.half_maximum_time(targets, start, p)
+        off = error * np.array([1, 0, -1]) * 2 ** (1 + p) / targets**p
+        slope = np.polyfit(np.log(targets), np.log(times + off), 1)[0]
+        assert abs(slope + p) < bound < 1e-4

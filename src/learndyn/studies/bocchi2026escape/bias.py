@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.numerics import stiefel
-from learndyn.plotting import panels
+from learndyn.plotting import legend, panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system, small_overlaps
-from learndyn.studies.claims import Claim
-from learndyn.studies.registry import Report
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
 from learndyn.theory.committee.landscape import solutions
 
 TITLE = "Implicit bias: the nearest solution, where S is conserved, and where it is not"
@@ -46,19 +46,13 @@ PRESETS = {"quick": Params(), "paper": Params(p=(4, 3, 6), p_star=(2, 3, 3), sta
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """For each start the path of S, the distance of the end, and the least distance there is."""
-    jobs = [
-        (name, state)
-        for p, q in zip(params.p, params.p_star, strict=True)
-        for name, state in _cases(p, q, params)
-    ]
-    rows = []
-    for i, (name, state) in enumerate(jobs):
-        rows.append(_follow(params, state).assign(case=name))
-        report((i + 1) / len(jobs))
+    sizes = zip(params.p, params.p_star, strict=True)
+    jobs = [job for size in sizes for job in _starts(*size, params)]
+    rows = [_follow(params, state).assign(case=name) for name, state in cases(jobs, report)]
     return xr.concat(rows, "start").assign_attrs(t=params.t)
 
 
-def _cases(p: int, q: int, params: Params) -> list[tuple[str, ld.Overlaps]]:
+def _starts(p: int, q: int, params: Params) -> list[tuple[str, ld.Overlaps]]:
     rng = np.random.default_rng([params.key, p, q])
     seeds = [int(seed) for seed in rng.integers(2**31, size=params.starts)]
     own = [small_overlaps(p, q, params.epsilon, seed) for seed in seeds]
@@ -98,10 +92,10 @@ def _follow(params: Params, state: ld.Overlaps) -> xr.Dataset:
     t = np.concatenate([[0], np.geomspace(0.01, params.t, params.points - 1)])
     start = ld.start(system, state=state)
     record = ld.solve(system, t / params.eta, start=start, rtol=RTOL, atol=ATOL)
-    S = solutions.polar_factor(record["R"].values)
+    S, rng = solutions.polar_factor(record["R"].values), np.random.default_rng(params.key)
     values = {
         "reached": solutions.distance(S[-1], rho, Q, T),
-        "least": _least_distance(rho, Q, T, params.descents, params.key),
+        "least": solutions.least_distance(rho, Q, T, params.descents, rng),
         "error": float(record["error"][-1]),
         "conserved": int(solutions.is_conserved(Q, rho, T)),
     }
@@ -109,79 +103,60 @@ def _follow(params: Params, state: ld.Overlaps) -> xr.Dataset:
     return xr.Dataset({"way": ("t", way)} | {k: ((), v) for k, v in values.items()}, {"t": t})
 
 
-def _least_distance(rho, Q, T, descents: int, key: int) -> float:
-    """The least distance to a solution, by descents that know no closed form."""
-    rng = np.random.default_rng(key)
-    value_and_gradient = lambda S: (
-        solutions.distance(S, rho, Q, T),
-        solutions.distance_gradient(S, rho, T),
-    )
-    found = []
-    for _ in range(descents):
-        S = stiefel.random_point(len(rho), len(T), rng)
-        # For p = p* the S fall into two components, and a descent stays in its own.
-        for sign in (1, -1):
-            S[:, 0] *= sign
-            found.append(stiefel.minimise(value_and_gradient, S).value)
-    return min(found)
-
-
 def draw(data: xr.Dataset) -> Figure:
     """How far S moves in time, and by how much the end is farther than the nearest solution."""
     figure, (left, right) = panels(2, size=(5.6, 3.8))
-    names = list(dict.fromkeys(data["case"].values.tolist()))
-    for place, name in enumerate(names):
-        rows = data.isel(start=(data["case"] == name).values)
-        color, style = f"C{place}", "--" if bool(rows["conserved"].all()) else "-"
+    every = _by_case(data)
+    for place, rows in enumerate(every.values()):
+        kept = bool(rows["conserved"].all())
+        color, style, fill = f"C{place}", "--" if kept else "-", "none" if kept else "full"
         left.plot(data["t"][1:], np.maximum(rows["way"].max("start"), EPS)[1:], style, color=color)
         gap = np.maximum(rows["reached"] - rows["least"], EPS)
-        right.plot(
-            gap,
-            np.full(gap.size, place),
-            "o",
-            color=color,
-            fillstyle="none" if style == "--" else "full",
-        )
+        right.plot(gap, np.full(gap.size, place), "o", color=color, fillstyle=fill)
     left.set(xscale="log", yscale="log", xlabel=r"$t = \eta\alpha$", ylabel=r"$\|S(t) - S(0)\|$")
-    right.set_yticks(range(len(names)), names, fontsize=8)
+    right.set_yticks(range(len(every)), list(every), fontsize=8)
     right.invert_yaxis()
     right.set(xscale="log", xlabel="(distance² reached − least distance²) / N")
-    right.plot([], [], "o", color="0.3", fillstyle="none", label="S conserved (dashed)")
-    right.plot([], [], "o", color="0.3", label="S not conserved")
-    right.legend(frameon=False, fontsize=8, loc="lower left")
+    kept, moved = {"marker": "o", "fillstyle": "none"}, {"marker": "o"}
+    legend(right, {"S conserved (dashed)": kept, "S not conserved": moved}, loc="lower left")
     return figure
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """No gap where S is conserved, a gap elsewhere, and the condition tells which."""
-    names = list(dict.fromkeys(data["case"].values.tolist()))
     moved = data["way"].max("t") > 100 * RTOL
-    wrong = float((moved == data["conserved"].astype(bool)).sum())
+    wrong = (moved == data["conserved"].astype(bool)).sum()
+    said = "S is conserved iff Q, ρρᵀ and ρTρᵀ commute pairwise at the start: starts where the "
+    said += "condition and the ODE differ"
+    printed = "S constant throughout the dynamics (Eq. 22), from arbitrary W(0)"
+    because = "S moved: by more than 100 × the integrator's rtol"
+    condition = claim(said, "Sec. 7.4").erratum(printed)
     return [
-        *(_case_claim(data.isel(start=(data["case"] == name).values), name) for name in names),
-        Claim(
-            "S is conserved iff Q, ρρᵀ and ρTρᵀ commute pairwise at the start: starts where the "
-            "condition and the ODE differ",
-            "Sec. 7.4", "=", 0.0, wrong, 0.0, "S moved: by more than 100 × the integrator's rtol",
-            "erratum", "S constant throughout the dynamics (Eq. 22), from arbitrary W(0)",
-        ),
-    ]  # fmt: skip
+        *(_gap(rows, name) for name, rows in _by_case(data).items()),
+        condition.equals(wrong, 0.0, within=0.0, because=because),
+    ]
 
 
-def _case_claim(rows: xr.Dataset, name: str) -> Claim:
-    gap = rows["reached"] - rows["least"]
-    scale = float(rows["reached"].max())
+def _by_case(data: xr.Dataset) -> dict[str, xr.Dataset]:
+    names = dict.fromkeys(data["case"].values.tolist())
+    return {name: data.isel(start=(data["case"] == name).values) for name in names}
+
+
+def _gap(rows: xr.Dataset, name: str) -> Claim:
+    gap, scale = rows["reached"] - rows["least"], rows["reached"].max()
+    source = "Sec. 4.1, Eqs. 17-19"
     if bool(rows["conserved"].all()):
-        kind = "claim" if name == PAPER else "finding"
-        statement = f"{name}: the end is the nearest solution, (distance² − least)/N, largest"
-        tolerance_from = "rounding of the distance; the error of S enters squared"
-        return Claim(
-            statement, "Sec. 4.1, Eqs. 17-19", "=", 0.0, float(abs(gap).max()), 64 * EPS * scale,
-            tolerance_from, kind,
+        said = f"{name}: the end is the nearest solution, (distance² − least)/N, largest"
+        return claim(said, source, kind="claim" if name == PAPER else "finding").equals(
+            abs(gap).max(), 0.0, within=64 * EPS * scale,
+            because="rounding of the distance; the error of S enters squared",
         )  # fmt: skip
-    statement = f"{name}: S is not conserved, and the end is farther than the nearest solution, gap"
-    return Claim(
-        statement, "Sec. 4.1, Eqs. 17-19", "≥", RTOL * scale, float(gap.min()), 0.0,
-        "a gap is one above the integrator's relative tolerance", "erratum",
-        "0: the nearest solution, from arbitrary W(0)", printed_value=0.0,
+    said = f"{name}: S is not conserved, and the end is farther than the nearest solution, gap"
+    return (
+        claim(said, source)
+        .erratum("0: the nearest solution, from arbitrary W(0)", 0.0)
+        .at_least(
+            gap.min(), RTOL * scale,
+            because="a gap is one above the integrator's relative tolerance",
+        )
     )  # fmt: skip

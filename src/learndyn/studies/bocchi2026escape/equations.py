@@ -7,20 +7,22 @@ import dataclasses
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy import stats
 
 import learndyn as ld
-from learndyn.plotting import panels
+from learndyn.plotting import legend, panels
 from learndyn.simulation import measure_drift
 from learndyn.studies.bocchi2026escape._model import quadratic_system
-from learndyn.studies.claims import Claim
+from learndyn.studies.claims import Claim, Sentence, claim
 from learndyn.studies.registry import Report
+from learndyn.studies.statistics import student_bound
 from learndyn.theory.committee.dynamics import overlaps
 from learndyn.theory.committee.errata import printed_eq34_noise
 
 TITLE = "The equations of motion against the mean of real SGD steps (Eqs. 33, 34)"
-LEVEL = 0.01
+LEVEL = 0.01  # chance of a false alarm in each claim
+ERRORS = "distance in standard errors"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +52,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     full, flow = theory.drift(start.state), theory.drift(start.state, order="flow")
     report(0.1)
     measured = measure_drift(system, start, trials=params.trials, key=params.key)
+    report(1.0)
     printed = flow.Q[0] + printed_eq34_noise(Q, rho, params.eta)
     square, rectangle = ("student", "student'"), ("student", "teacher")
     return xr.Dataset(
@@ -70,15 +73,21 @@ def compute(params: Params, report: Report) -> xr.Dataset:
 def draw(data: xr.Dataset) -> Figure:
     """Predicted against measured, entry by entry."""
     figure, axes = panels(2)
-    _scatter(axes[0], data["dR"], data, "dR", "C0", "o", "Eq. 33")
-    _scatter(axes[1], data["dQ_printed"], data, "dQ", "C3", "x", "Eq. 34 as printed")
-    _scatter(axes[1], data["dQ"], data, "dQ", "C0", "o", "Eq. 34 corrected")
+    _scatter(axes[0], data, "dR", "dR", color="C0", fmt="o", label="Eq. 33")
+    _scatter(axes[1], data, "dQ_printed", "dQ", color="C3", fmt="x", label="Eq. 34 as printed")
+    _scatter(axes[1], data, "dQ", "dQ", color="C0", fmt="o", label="Eq. 34 corrected")
     for axis, name in zip(axes, (r"d\rho", "dQ"), strict=True):
         axis.axline((0, 0), slope=1, color="0.6", linewidth=0.8, zorder=0)
         axis.set_xlabel(rf"mean of real steps, ${name}/d\alpha$")
         axis.set_ylabel(rf"equation, ${name}/d\alpha$")
-        axis.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+        legend(axis, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     return figure
+
+
+def _scatter(axis: Axes, data: xr.Dataset, predicted: str, name: str, **look) -> None:
+    x, error = (data[f"{name}_{what}"].values.ravel() for what in ("measured", "error"))
+    look |= {"elinewidth": 0.8, "markersize": 5, "markerfacecolor": "none"}
+    axis.errorbar(x, data[predicted].values.ravel(), xerr=error, **look)
 
 
 def check(data: xr.Dataset) -> list[Claim]:
@@ -86,43 +95,18 @@ def check(data: xr.Dataset) -> list[Claim]:
     noise = data["dQ"] - data["dQ_flow"]
     finite = data["dQ_flow"] + overlaps.finite_size_noise(data.attrs["N"]) * noise
     printed = _distance(data["dQ_printed"], data, "dQ")
-    said = f"{printed:.3g} standard errors away"
-    what = "dQ/dα, all orders in η, is the mean of real steps"
-    noisy = _claim(what, "Eq. 34", finite, data, "dQ")
-    return [
-        _claim("dρ/dα is the mean of real steps", "Eq. 33", data["dR"], data, "dR"),
-        dataclasses.replace(noisy, kind="erratum", printed=said, printed_value=printed),
-    ]
+    first = claim(f"dρ/dα is the mean of real steps, {ERRORS}", "Eq. 33")
+    all_orders = claim(f"dQ/dα, all orders in η, is the mean of real steps, {ERRORS}", "Eq. 34")
+    second = all_orders.erratum(f"{printed:.3g} standard errors away", printed)
+    return [_ended(first, data["dR"], data, "dR"), _ended(second, finite, data, "dQ")]
 
 
-def _claim(statement, source, predicted, data, name) -> Claim:
-    entries = predicted.size
-    return Claim(
-        statement=f"{statement}, distance in standard errors",
-        source=source,
-        relation="≤",
-        expected=float(stats.norm.ppf(1 - LEVEL / (2 * entries))),
-        measured=_distance(predicted, data, name),
-        tolerance=0.0,
-        tolerance_from=f"normal law, {entries} entries, {LEVEL:.0%} together",
-        rate=1 - LEVEL,
-    )
+def _ended(said: Sentence, predicted: xr.DataArray, data: xr.Dataset, name: str) -> Claim:
+    bound = student_bound(np.inf, predicted.size, LEVEL)
+    because = f"normal law, {predicted.size} entries, {LEVEL:.0%} together"
+    distance = _distance(predicted, data, name)
+    return said.at_most(distance, bound, because=because, rate=1 - LEVEL)
 
 
 def _distance(predicted: xr.DataArray, data: xr.Dataset, name: str) -> float:
     return float((np.abs(predicted - data[f"{name}_measured"]) / data[f"{name}_error"]).max())
-
-
-def _scatter(axis, predicted, data, name, color, marker, label) -> None:
-    measured, error = data[f"{name}_measured"].values, data[f"{name}_error"].values
-    axis.errorbar(
-        measured.ravel(),
-        predicted.values.ravel(),
-        xerr=error.ravel(),
-        fmt=marker,
-        elinewidth=0.8,
-        color=color,
-        markersize=5,
-        markerfacecolor="none",
-        label=label,
-    )

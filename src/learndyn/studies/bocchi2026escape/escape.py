@@ -9,18 +9,19 @@ from collections.abc import Callable
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from scipy import stats
 
 import learndyn as ld
-from learndyn.plotting import panels
+from learndyn.plotting import legend, panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system, small_overlaps
-from learndyn.studies.claims import Claim, Relation
-from learndyn.studies.registry import Report
-from learndyn.studies.statistics import student_bound
+from learndyn.studies.claims import Claim, Kind, claim
+from learndyn.studies.registry import Report, cases
+from learndyn.studies.statistics import mean_square_bound, student_bound
+from learndyn.theory.committee.errata import printed_eq13_rate
 from learndyn.theory.committee.plateau import quadratic
 
 TITLE = "Loss reduction on the plateau (Eq. 13) and the time of escape against p (p* = 3)"
 LEVEL = 0.01  # chance of a false alarm in each claim on random starts
+LINEAR = "linearisation: |ρ|² at the end"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,14 +47,11 @@ PRESETS = {"quick": Params(), "paper": Params(widths=(3, 4, 6, 8, 12), starts=20
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """The flow from starts on the plateau and from Q = I, for every width."""
-    rows, total = [], len(params.widths) * params.starts
-    for p in params.widths:
-        row = []
-        for start in range(params.starts):
-            row.append(_one(params, p, params.key + start))
-            report((len(rows) * params.starts + len(row)) / total)
-        rows.append(xr.concat(row, "start"))
-    data = xr.concat(rows, xr.Variable("p", list(params.widths), {"long_name": "student width p"}))
+    jobs = [(p, params.key + start) for p in params.widths for start in range(params.starts)]
+    found = [_one(params, *job) for job in cases(jobs, report)]
+    rows = [found[i : i + params.starts] for i in range(0, len(found), params.starts)]
+    widths = xr.Variable("p", list(params.widths), {"long_name": "student width p"})
+    data = xr.concat([xr.concat(row, "start") for row in rows], widths)
     return data.assign_attrs(p_star=params.p_star, small=params.small, epsilon=params.epsilon)
 
 
@@ -101,8 +99,8 @@ def draw(data: xr.Dataset) -> Figure:
     left.set(yscale="log", xlabel="ηα / p", ylabel="mean relative loss reduction")
     left.set_title(f"p = {p}, p* = {p_star}, ε = {small:g}", fontsize=9)
     _draw_half(right, data)
-    for axis in (left, right):
-        axis.legend(frameon=False, fontsize=8)
+    legend(left)
+    legend(right)
     return figure
 
 
@@ -111,8 +109,9 @@ def _draw_half(axis, data: xr.Dataset) -> None:
     mean, error = _half(data)
     axis.errorbar(p, mean, error, fmt="o", ms=4, label=f"ODE, {data.sizes['start']} starts")
     wide = range(p[0], p[-1] + 1)
-    form = [quadratic.half_loss_time(w, p_star, epsilon) / w for w in wide]
-    axis.plot(wide, form, color="0.3", lw=1.2, label="late form of Eq. 13, extrapolated")
+    axis.plot(
+        wide, _late_form(data, wide), color="0.3", lw=1.2, label="late form of Eq. 13, extrapolated"
+    )
     axis.set(xlabel="student width p", ylabel="ηα / p at half of the initial loss")
     axis.set(ylim=(0, 1.4 * mean.max()))
     axis.set_title(f"p* = {p_star}, ε = {epsilon:g}", fontsize=9)
@@ -121,109 +120,88 @@ def _draw_half(axis, data: xr.Dataset) -> None:
 def check(data: xr.Dataset) -> list[Claim]:
     """Eq. 13, its clock, its form for starts at Q = I, and the escape against p."""
     one = data.isel(p=-1)
-    late = "Eq. 13 times p/(p+2), once norms have settled"
-    return [
-        _average(one),
-        _clock(one),
-        _each_start(one, "from_plateau", "Eq. 13, for the ρ drawn", quadratic.loss_reduction),
-        _each_start(one, "from_identity", late, quadratic.late_loss_reduction),
-        *_widths(data),
-    ]
+    return [_average(one), _clock(one), *_each_start(one), *_widths(data)]
 
 
 def _average(one: xr.Dataset) -> Claim:
     p, p_star, small, t = _sizes(one)
     expected = float(quadratic.loss_reduction(t, p, p_star, small))
-    # |ρ|² of all starts together is ε² times a χ² number.
-    count = p * p_star * one.sizes["start"]
-    farther = max(np.abs(stats.chi2(count).ppf([LEVEL / 2, 1 - LEVEL / 2]) / count - 1))
-    return Claim(
-        statement=f"p = {p}: mean relative loss reduction of starts on the plateau, ηα = {t:g}",
-        source="Eq. 13",
-        relation="=",
-        expected=expected,
-        measured=float(one["from_plateau"].isel(time=-1).mean()),
-        tolerance=expected * float(farther),
-        tolerance_from=f"|ρ|² of {one.sizes['start']} starts, χ² at {LEVEL:.0%}",
-        rate=1 - LEVEL,
-    )
+    starts = one.sizes["start"]
+    farther = mean_square_bound(p * p_star * starts, LEVEL)  # of all ρ together
+    said = f"p = {p}: mean relative loss reduction of starts on the plateau, ηα = {t:g}"
+    return claim(said, "Eq. 13").equals(
+        one["from_plateau"].isel(time=-1).mean(), expected, within=expected * farther,
+        because=f"|ρ|² of {starts} starts, χ² at {LEVEL:.0%}", rate=1 - LEVEL,
+    )  # fmt: skip
 
 
 def _clock(one: xr.Dataset) -> Claim:
-    p, p_star, _, t = _sizes(one)
-    rise = one["from_plateau"].mean("start")
-    # (e^(2x) − 1)/(e^x − 1) = e^x + 1: the plateau's own loss drops out.
-    doubled = np.log((rise[-1] / rise[len(rise) // 2]).values - 1) / (t / 2)
-    return Claim(
-        statement=f"p = {p}: the reduction grows as exp(rate · ηα) − 1, with the rate",
-        source="Eq. 13, with t = ηα as defined before it",
-        relation="=",
-        expected=2 * quadratic.growth_rate(p, p_star),
-        measured=float(doubled),
-        tolerance=_second_order(one),
-        tolerance_from="linearisation: |ρ|² at the end",
-        kind="erratum",
-        printed=f"16/p* = {16 / p_star:.4g}, true for the t̃ = ηα/p of Sec. 7.3 only",
-        printed_value=16 / p_star,
+    p, p_star, small, t = _sizes(one)
+    rise, printed = one["from_plateau"].mean("start").values, printed_eq13_rate(p_star)
+    said = f"p = {p}: the reduction grows as exp(rate · ηα) − 1, with the rate"
+    text = f"16/p* = {printed:.4g}, true for the t̃ = ηα/p of Sec. 7.3 only"
+    sentence = claim(said, "Eq. 13, with t = ηα as defined before it").erratum(text, printed)
+    return sentence.equals(
+        ld.analysis.doubling_rate(rise[len(rise) // 2], rise[-1], t),
+        2 * quadratic.growth_rate(p, p_star),
+        within=quadratic.overlap_square(t, p, p_star, small),
+        because=LINEAR,
     )
 
 
-def _each_start(one: xr.Dataset, name: str, law: str, form: Callable) -> Claim:
+def _each_start(one: xr.Dataset) -> list[Claim]:
     """Start by start, with the ρ that was drawn instead of its variance."""
-    p, p_star, _, t = _sizes(one)
-    ratio = one[name].isel(time=-1) / form(t, p, p_star, one["size"].values)
-    return Claim(
-        statement=f"p = {p}: largest relative deviation of a start from {law}, at ηα = {t:g}",
-        source="Eq. 13 and Sec. 7.3",
-        relation="=",
-        expected=0.0,
-        measured=float(np.abs(ratio - 1).max()),
-        tolerance=_second_order(one),
-        tolerance_from="linearisation: |ρ|² at the end",
-        kind="claim" if name == "from_plateau" else "finding",
-    )
+    p, p_star, small, t = _sizes(one)
+    late = "Eq. 13 times p/(p+2), once norms have settled"
+    rows: list[tuple[str, str, Callable, Kind]] = [
+        ("from_plateau", "Eq. 13, for the ρ drawn", quadratic.loss_reduction, "claim"),
+        ("from_identity", late, quadratic.late_loss_reduction, "finding"),
+    ]
+    ratio = lambda name, form: one[name].isel(time=-1) / form(t, p, p_star, one["size"].values)
+    said = lambda law: f"p = {p}: largest relative deviation of a start from {law}, at ηα = {t:g}"
+    within = quadratic.overlap_square(t, p, p_star, small)
+    return [
+        claim(said(law), "Eq. 13 and Sec. 7.3", kind=kind).equals(
+            np.abs(ratio(name, form) - 1).max(), 0.0, within=within, because=LINEAR
+        )
+        for name, law, form, kind in rows
+    ]
 
 
 def _widths(data: xr.Dataset) -> list[Claim]:
     """At η ∝ p only the logarithm of Eq. 13's prefactor is left of p."""
     p, p_star, count = data["p"].values, int(data.attrs["p_star"]), data.sizes["start"]
     mean, error = _half(data)
-    bound = student_bound(count, level=LEVEL) * float(np.hypot(error[0], error[-1]))
-    form = [quadratic.half_loss_time(int(w), p_star, data.attrs["epsilon"]) / w for w in p]
-    change, ends = float(mean[-1] - mean[0]), f"from p = {p[0]} to {p[-1]}"
-    rows: list[tuple[str, Relation, float, float]] = [
-        ("changes with Eq. 13's prefactor only", "=", form[-1] - form[0], change),
-        ("changes by less than one time scale p*/16", "≤", p_star / 16, abs(change)),
-    ]
+    change, first, last = float(mean[-1] - mean[0]), *_late_form(data, p[[0, -1]])
+    chance = {
+        "within": student_bound(count, level=LEVEL) * float(np.hypot(error[0], error[-1])),
+        "because": f"error of the difference, Student t, {count} starts, {LEVEL:.0%}",
+        "rate": 1 - LEVEL,
+    }
+    said = lambda what: f"α at half loss, η = p, {what}, from p = {p[0]} to {p[-1]}"
+    prefactor, scale = "Eq. 13's prefactor only", "less than one time scale p*/16"
+    of = "Sec. 4.1, Time of escape"
     return [
-        Claim(
-            statement=f"α at half loss, η = p, {what}, {ends}",
-            source="Sec. 4.1, Time of escape",
-            relation=relation,
-            expected=expected,
-            measured=measured,
-            tolerance=bound,
-            tolerance_from=f"error of the difference, Student t, {count} starts, {LEVEL:.0%}",
-            rate=1 - LEVEL,
-        )
-        for what, relation, expected, measured in rows
+        claim(said(f"changes with {prefactor}"), of).equals(change, last - first, **chance),
+        claim(said(f"changes by {scale}"), of).at_most(
+            abs(change), quadratic.loss_time_scale(p_star), **chance
+        ),
     ]
+
+
+def _late_form(data: xr.Dataset, widths) -> list[float]:
+    """The late form of Eq. 13, extrapolated to half loss: α at η = p, for each width."""
+    given = int(data.attrs["p_star"]), data.attrs["epsilon"]
+    return [quadratic.half_loss_time(int(p), *given) / p for p in widths]
 
 
 def _half(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard error over starts of α at half loss, for each width."""
-    half = data["half"].transpose("p", "start").values
-    return half.mean(1), half.std(1, ddof=1) / np.sqrt(half.shape[1])
+    mean, error = ld.analysis.mean_and_error(data["half"].rename(start="run"))
+    return mean.values, error.values
 
 
 def _sizes(one: xr.Dataset) -> tuple[int, int, float, float]:
     """p, p*, size of the small starts, and the last ηα of their runs."""
     p = int(one["p"])
     return p, int(one.attrs["p_star"]), one.attrs["small"], float(one["time"][-1]) * p
-
-
-def _second_order(one: xr.Dataset) -> float:
-    """|ρ|² at the end of the runs from the plateau."""
-    p, p_star, small, t = _sizes(one)
-    growth = quadratic.overlap_growth(t, p, p_star, q0=quadratic.norm_fixed_point(p))
-    return float(p * p_star * (small * growth) ** 2)

@@ -12,15 +12,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.plotting import panels
+from learndyn.plotting import legend, panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system, small_overlaps
-from learndyn.studies.claims import Claim
-from learndyn.studies.registry import Report
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
 from learndyn.theory.committee.landscape import solutions
 from learndyn.theory.committee.late_stage import quadratic
 
 TITLE = "Distance to the predicted zero-error solution (p = 6, p* = 3)"
-BLACK, GREY = "black", "0.65"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,17 +44,13 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     """The ODE from several starts; the first is the one whose solution is predicted."""
     p, q = params.p, params.p_star
     system = quadratic_system(p, q, params.eta, N=10_000)  # N only names the steps
-    states = [
-        small_overlaps(p, q, params.epsilon, key=1000 * params.key + i)
-        for i in range(params.starts)
-    ]
-    solved = []
-    for i, state in enumerate(states):
-        solved.append(ld.solve(system, _times(params), start=ld.start(system, state=state)))
-        report((i + 1) / params.starts)
+    keys = [1000 * params.key + i for i in range(params.starts)]
+    starts = [ld.start(system, state=small_overlaps(p, q, params.epsilon, key)) for key in keys]
+    solved = [ld.solve(system, _times(params), start=start) for start in cases(starts, report)]
     records = xr.concat([record[["R", "error"]] for record in solved], "start")
-    ends = [solutions.solution_overlaps(solutions.polar_factor(state.R[0]))[0] for state in states]
-    target = xr.DataArray(np.stack(ends), dims=("start", "student", "teacher"))
+    S = [solutions.polar_factor(start.state.R[0]) for start in starts]
+    ends = np.stack([solutions.solution_overlaps(each)[0] for each in S])
+    target = xr.DataArray(ends, dims=("start", "student", "teacher"))
     norm = lambda gap: (gap**2).sum(("student", "teacher")) ** 0.5
     data = {
         "distance": norm(records["R"] - target.isel(start=0)),
@@ -75,7 +70,7 @@ def draw(data: xr.Dataset) -> Figure:
     time, distance = data["time"].values[1:], data["distance"].values[0, 1:]
     limit = quadratic.approach_distance(data.attrs["p"], data.attrs["p_star"])
     late = time > 1000
-    axes[2].loglog(time, distance, color=BLACK)
+    axes[2].loglog(time, distance, color="black")
     tail = limit / (data.attrs["eta"] * time[late])
     label = rf"{limit:.3g} / $\eta\alpha$ (theory)"
     axes[2].loglog(time[late], tail, "--", color="C3", label=label)
@@ -85,61 +80,42 @@ def draw(data: xr.Dataset) -> Figure:
     axes[2].set_ylabel(r"$\|\rho(t) - \bar\rho\|$ of the matched start")
     for axis in axes:
         axis.set_xlabel(r"$\alpha$ = steps / N")
-    for axis in (axes[0], axes[2]):
-        axis.legend(frameon=False, fontsize=8)
+    legend(axes[0])
+    legend(axes[2])
     return figure
 
 
 def _starts(axis: Axes, curves: xr.DataArray) -> None:
     for i in reversed(range(curves.sizes["start"])):
+        look = {"color": "0.65", "lw": 1.0} if i else {"color": "black", "lw": 1.6}
         label = {0: "matched start", 1: "other starts"}.get(i)
-        color = GREY if i else BLACK
-        axis.plot(
-            curves["time"], curves[i], color=color, linewidth=1.6 if i == 0 else 1.0, label=label
-        )
+        axis.plot(curves["time"], curves[i], label=label, **look)
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """The approach at the predicted rate, from every start to its own solution."""
     p, q, eta = (data.attrs[name] for name in ("p", "p_star", "eta"))
-    end, others = data.isel(time=-1), data.isel(time=-1, start=slice(1, None))
-    nearest = int(others["distance"].argmin("start"))
+    others = data.isel(time=-1, start=slice(1, None))
+    nearest = others.isel(start=int(others["distance"].argmin("start")))
     matched = _tail(data["distance"][0], eta) * quadratic.approach_distance(p, q)
     rates = _tail(data["error"] ** 0.5, eta) * np.sqrt(quadratic.tail_risk(p, q, eta))
-    left_out = 2 * quadratic.approach_correction(p, q, eta) / (eta * float(end["time"]))
-    next_from = "next order k/t of the tail, t = ηα at the window's beginning"
+    left_out = quadratic.approach_error(p, q, eta, eta * float(data["time"][-1]))
+    because = "next order k/t of the tail, t = ηα at the window's beginning"
+    said = "the matched start reaches the predicted solution: 1/distance grows at the rate "
+    said += "32 (p+2)/(p^(3/2) p* (p−p*)) of a tail 1/t, ratio of measured to predicted"
+    apart = "a start that is not matched keeps a finite distance, that of its own solution: "
+    every = "every error goes to zero: 1/√error grows at the rate of the tail 1/t², largest "
+    left = "Fig. 3 left, Eqs. 19, 20"
     return [
-        Claim(
-            "the matched start reaches the predicted solution: 1/distance grows at the rate "
-            "32 (p+2)/(p^(3/2) p* (p−p*)) of a tail 1/t, ratio of measured to predicted",
-            "Fig. 3 left, Eqs. 19, 20",
-            "=",
-            1.0,
-            float(matched),
-            left_out,
-            next_from,
+        claim(said, left).equals(matched, 1.0, within=left_out, because=because),
+        claim(f"{apart}the nearest of them", left).equals(
+            nearest["distance"], nearest["separation"], within=nearest["own_distance"],
+            because="triangle inequality: what is left to its own solution",
         ),
-        Claim(
-            "a start that is not matched keeps a finite distance, that of its own solution: "
-            "the nearest of them",
-            "Fig. 3 left, Eqs. 19, 20",
-            "=",
-            float(others["separation"][nearest]),
-            float(others["distance"][nearest]),
-            float(others["own_distance"][nearest]),
-            "triangle inequality: what is left to its own solution",
+        claim(f"{every}ratio of measured to predicted", "Fig. 3 right").equals(
+            rates[abs(rates - 1).argmax("start")], 1.0, within=left_out, because=because
         ),
-        Claim(
-            "every error goes to zero: 1/√error grows at the rate of the tail 1/t², largest "
-            "ratio of measured to predicted",
-            "Fig. 3 right",
-            "=",
-            1.0,
-            float(rates[abs(rates - 1).argmax("start")]),
-            left_out,
-            next_from,
-        ),
-    ]
+    ]  # fmt: skip
 
 
 def _tail(curve: xr.DataArray, eta: float) -> xr.DataArray:

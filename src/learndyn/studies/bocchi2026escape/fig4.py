@@ -16,9 +16,9 @@ from scipy import stats
 
 import learndyn as ld
 from learndyn.numerics import stiefel
-from learndyn.plotting import panels
+from learndyn.plotting import legend, panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system, small_overlaps
-from learndyn.studies.claims import Claim
+from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report
 from learndyn.studies.statistics import student_bound
 from learndyn.theory.committee.landscape import solutions
@@ -54,13 +54,13 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     flow = [_ode(params, eta) for eta in params.etas]
     S = xr.concat(flow, xr.DataArray(list(params.etas), dims="eta", name="eta"))
     jobs = [(kind, N) for kind in STARTS for N in params.sizes]
-    done, total = 0, len(STARTS) * sum(params.sizes)
-    found = {}
-    for kind, N in jobs:
-        part = lambda fraction, done=done, N=N: report((done + fraction * N) / total)
-        found[kind, N] = _simulation(params, kind, N, part)
-        done += N
-    rows = [xr.concat([found[kind, N] for N in params.sizes], "size") for kind in STARTS]
+    ends = np.cumsum([0, *(N for _, N in jobs)]) / sum(N for _, N in jobs)
+    found = [
+        _simulation(params, *job, lambda f, a=a, b=b: report(a + f * (b - a)))
+        for job, a, b in zip(jobs, ends[:-1], ends[1:], strict=True)
+    ]
+    count = len(params.sizes)
+    rows = [xr.concat(found[i : i + count], "size") for i in range(0, len(found), count)]
     simulated = xr.concat(rows, "start").assign_coords(start=list(STARTS), size=list(params.sizes))
     attributes = {"rtol": flow[0].attrs["rtol"], "eta_simulated": params.eta_simulated}
     return xr.Dataset({"S": S, "S_simulated": simulated}, attrs=attributes)
@@ -126,7 +126,7 @@ def _in_time(axis: Axes, data: xr.Dataset) -> None:
     axis.set(
         xlabel=r"$t = \eta\alpha$", ylabel=r"$\|S(t) - S(0)\|$", yscale="log", ylim=(1e-17, 10)
     )
-    axis.legend(frameon=False, fontsize=8, loc="center right")
+    legend(axis, loc="center right")
 
 
 def _in_size(axis: Axes, last: xr.DataArray) -> None:
@@ -138,41 +138,33 @@ def _in_size(axis: Axes, last: xr.DataArray) -> None:
     axis.set(xlabel="N", ylabel=r"final $\|S - S(0)\|$, mean of runs", xscale="log", yscale="log")
     axis.set_xticks(last["size"], [str(N) for N in last["size"].values], minor=False)
     axis.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
-    axis.legend(frameon=False, fontsize=8)
+    legend(axis)
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """Exact conservation in the ODE; the motion at finite size as powers of N."""
-    drift = _way(data["S"]).max("t")
-    small = _conserved("η → 0, the paper's case", drift[0], data.attrs["rtol"], "claim")
-    large = [
-        _conserved("not only for small η", each, data.attrs["rtol"], "finding")
-        for each in drift[1:]
-    ]
+    drifts = _way(data["S"]).max("t")
+    notes = ["η → 0, the paper's case", *["not only for small η"] * (drifts.size - 1)]
     fixed, random = (_exponent(data["S_simulated"].sel(start=kind)) for kind in STARTS)
-    said = f"Student t of the runs' own exponents, {LEVEL:.0%}"
+    moved = "networks of finite size: from fixed overlaps S moves by N^(-1/2), exponent"
+    stays = "networks of finite size: from a random start, overlaps N^(-1/2), |S(∞) − S(0)| does "
+    stays += "not shrink with N, exponent"
+    said = [claim(text, "Sec. 7.4", kind="finding") for text in (moved, stays)]
+    chance = {"because": f"Student t of the runs' own exponents, {LEVEL:.0%}", "rate": 1 - LEVEL}
     return [
-        small,
-        *large,
-        Claim(
-            "networks of finite size: from fixed overlaps S moves by N^(-1/2), exponent",
-            "Sec. 7.4", "=", -0.5, fixed[0], fixed[1], said, "finding", rate=1 - LEVEL,
-        ),
-        Claim(
-            "networks of finite size: from a random start, overlaps N^(-1/2), |S(∞) − S(0)| does "
-            "not shrink with N, exponent",
-            "Sec. 7.4", "≥", 0.0, random[0], random[1], said, "finding", rate=1 - LEVEL,
-        ),
-    ]  # fmt: skip
+        *(_conserved(note, each, data) for note, each in zip(notes, drifts, strict=True)),
+        said[0].equals(fixed[0], -0.5, within=fixed[1], **chance),
+        said[1].at_least(random[0], 0.0, within=random[1], **chance),
+    ]
 
 
-def _conserved(case: str, drift: xr.DataArray, rtol: float, kind) -> Claim:
-    statement = (
-        f"S(t) = S(0) along the ODE, η = {float(drift['eta']):g} ({case}): largest |S(t) − S(0)|"
-    )
-    tolerance_from = "relative tolerance of the integrator"
-    return Claim(
-        statement, "Fig. 4, Eqs. 22, 37-48", "=", 0.0, float(drift), rtol, tolerance_from, kind
+def _conserved(note: str, drift: xr.DataArray, data: xr.Dataset) -> Claim:
+    eta = float(drift["eta"])
+    said = f"S(t) = S(0) along the ODE, η = {eta:g} ({note}): largest |S(t) − S(0)|"
+    kind = "claim" if eta == data["eta"][0] else "finding"
+    because = "relative tolerance of the integrator"
+    return claim(said, "Fig. 4, Eqs. 22, 37-48", kind=kind).equals(
+        drift, 0.0, within=data.attrs["rtol"], because=because
     )
 
 

@@ -12,7 +12,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim
+from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report, cases
 from learndyn.theory.committee.landscape import dimensions
 
@@ -66,29 +66,14 @@ def check(data: xr.Dataset) -> list[Claim]:
     wrong = (data["counted"] != data["predicted"]) & data["counted"].notnull()
     narrow = data["p"] <= data["N"]
     sides = [("N p − p(p−1)/2 for p ≤ N", narrow), ("N(N+1)/2 for p > N", ~narrow)]
-    claims = [
-        Claim(
-            statement=f"degrees of freedom are {formula}: widths where the count differs",
-            source="Fig. 5, Sec. 7.5.1",
-            relation="=",
-            expected=0.0,
-            measured=float((wrong & side).sum()),
-            tolerance=0.0,
-            tolerance_from="integers",
-        )
-        for formula, side in sides
-    ]
-    last = data.isel(N=-1).dropna("p")
-    beyond = last["counted"].sel(p=last["p"] > int(last["N"]))
-    claims.append(
-        Claim(
-            statement=f"units beyond p = N = {int(last['N'])} add no expressivity: growth there",
-            source="Sec. 7.5.1",
-            relation="=",
-            expected=0.0,
-            measured=float(beyond.max() - last["counted"].sel(p=int(last["N"]))),
-            tolerance=0.0,
-            tolerance_from="integers",
-        )
+    said = lambda formula: f"degrees of freedom are {formula}: widths where the count differs"
+    rows = [(said(formula), "Fig. 5, Sec. 7.5.1", (wrong & side).sum()) for formula, side in sides]
+    last, N = data["counted"].isel(N=-1).dropna("p"), int(data["N"][-1])
+    grown = last.sel(p=last["p"] > N).max() - last.sel(p=N)
+    rows.append(
+        (f"units beyond p = N = {N} add no expressivity: growth there", "Sec. 7.5.1", grown)
     )
-    return claims
+    return [
+        claim(text, source).equals(found, 0.0, within=0.0, because="integers")
+        for text, source, found in rows
+    ]

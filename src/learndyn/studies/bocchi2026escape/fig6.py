@@ -13,9 +13,9 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from learndyn.numerics import stiefel
-from learndyn.plotting import panels
-from learndyn.studies.claims import Claim
-from learndyn.studies.registry import Report
+from learndyn.plotting import legend, panels
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
 from learndyn.theory.committee.landscape import dimensions
 
 TITLE = "Dimension of the solution manifold against the student's width, predicted and counted"
@@ -39,18 +39,16 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     rng = np.random.default_rng(params.key)
     widths = np.arange(1, params.widest + 1)
     found = np.full((3, len(params.teachers), len(widths)), np.nan)
-    for i, p_star in enumerate(params.teachers):
+    for i, p_star in cases(list(enumerate(params.teachers)), report):
         rank = min(p_star, params.N)
-        for j, p in enumerate(widths[rank - 1 :], start=rank - 1):
+        for p in widths[rank - 1 :]:
             S = stiefel.random_point(p, rank, rng)
-            W = S @ rng.standard_normal((rank, params.N))
-            rotations = dimensions.rotation_directions(W)
-            found[:, i, j] = (
+            rotations = dimensions.rotation_directions(S @ rng.standard_normal((rank, params.N)))
+            found[:, i, p - 1] = (
                 dimensions.manifold_dimension(int(p), p_star, params.N),
                 np.linalg.matrix_rank(rotations) if len(rotations) else 0,
                 S.size - np.linalg.matrix_rank(dimensions.gram_jacobian(S)),
             )
-        report((i + 1) / len(params.teachers))
     names = ("predicted", "rotations", "constraints")
     table = {name: (("p_star", "p"), row) for name, row in zip(names, found, strict=True)}
     return xr.Dataset(table, {"p_star": list(params.teachers), "p": widths}, {"N": params.N})
@@ -59,42 +57,34 @@ def compute(params: Params, report: Report) -> xr.Dataset:
 def draw(data: xr.Dataset) -> Figure:
     """A line for each teacher with both counts on it."""
     figure, (axis,) = panels(1, size=(5.6, 4.0))
+    rotations = {"marker": "o", "ms": 3.5, "ls": "none"}
+    constraints = {"marker": "s", "ms": 7, "fillstyle": "none", "ls": "none"}
     for i, p_star in enumerate(data["p_star"].values):
         row, note = data.sel(p_star=p_star), " > N" if p_star > data.attrs["N"] else ""
         axis.plot(data["p"], row["predicted"], color=f"C{i}", label=f"p* = {p_star}{note}")
-        axis.plot(data["p"], row["rotations"], "o", markersize=3.5, color=f"C{i}")
-        axis.plot(data["p"], row["constraints"], "s", color=f"C{i}", markersize=7, fillstyle="none")
-    axis.plot([], [], color="0.3", label="predicted")
-    axis.plot([], [], "o", color="0.3", markersize=3.5, label="rank of the rotations")
-    label = "free entries − constraints"
-    axis.plot([], [], "s", color="0.3", markersize=7, fillstyle="none", label=label)
+        axis.plot(data["p"], row["rotations"], color=f"C{i}", **rotations)
+        axis.plot(data["p"], row["constraints"], color=f"C{i}", **constraints)
     axis.set(xlabel="student units p", ylabel=f"dimension of the manifold (N = {data.attrs['N']})")
-    axis.legend(frameon=False, fontsize=8)
+    counts = {"rank of the rotations": rotations, "free entries − constraints": constraints}
+    legend(axis, {"predicted": {}, **counts})
     return figure
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """Both counts are the predicted number, and p − 1 for one teacher."""
     exists = data["predicted"].notnull()
-    differ = lambda name: float(((data[name] != data["predicted"]) & exists).sum())
+    differ = lambda name: ((data[name] != data["predicted"]) & exists).sum()
     wide = " incl. p* > N" * bool((data["p_star"] > data.attrs["N"]).any())
     formula = f"p(p−1)/2 − (p−k)(p−k−1)/2 with k = min(p*, N){wide}"
-    rows = [
-        (f"the manifold has the dimension {formula}, by rotations", differ("rotations")),
-        ("the same by the constraints SᵀS = I", differ("constraints")),
-    ]
+    rows = {
+        f"the manifold has the dimension {formula}, by rotations": differ("rotations"),
+        "the same by the constraints SᵀS = I": differ("constraints"),
+    }
     if 1 in data["p_star"]:
         single = data["rotations"].sel(p_star=1)
-        rows.append(("phase retrieval, p* = 1: p − 1", float((single != data["p"] - 1).sum())))
+        rows["phase retrieval, p* = 1: p − 1"] = (single != data["p"] - 1).sum()
+    said = lambda what: claim(f"{what}: widths where the count differs", "Fig. 6, Sec. 7.5.2")
     return [
-        Claim(
-            statement=f"{statement}: widths where the count differs",
-            source="Fig. 6, Sec. 7.5.2",
-            relation="=",
-            expected=0.0,
-            measured=wrong,
-            tolerance=0.0,
-            tolerance_from="integers",
-        )
-        for statement, wrong in rows
+        said(what).equals(wrong, 0.0, within=0.0, because="integers")
+        for what, wrong in rows.items()
     ]

@@ -13,10 +13,11 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.plotting import panels
+from learndyn.plotting import legend, panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system
-from learndyn.studies.claims import Claim
+from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report
+from learndyn.studies.statistics import spread_exponent_error
 
 TITLE = "Finite size: deviations shrink as N^-1/2, the jitter of the escape time does not"
 ERRORS = 3.0  # standard errors that a slope may miss its prediction by
@@ -90,34 +91,26 @@ def draw(data: xr.Dataset) -> Figure:
         axis.set_xlabel("N")
         axis.set_xticks(N, [str(n) for n in N])
         axis.minorticks_off()
-        axis.legend(frameon=False, fontsize=8)
+        legend(axis)
     return figure
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """Two slopes against N, with errors from the number of runs."""
-    rms = (data["deviation"] ** 2).mean("run") ** 0.5
-    return [
-        _slope("deviation of a run from the ODE, fixed start, ∝ N^x: x", -0.5, rms, data),
-        _slope("spread of the half-loss time, ρ₀ ~ N^(-1/2), ∝ N^x: x", 0.0, data["jitter"], data),
+    rms, runs = (data["deviation"] ** 2).mean("run") ** 0.5, data.sizes["run"]
+    within = ERRORS * spread_exponent_error(data["size"].values, runs)
+    because = f"{ERRORS:g} standard errors of a slope, {runs} runs a size"
+    rows = [
+        ("deviation of a run from the ODE, fixed start, ∝ N^x: x", -0.5, rms),
+        ("spread of the half-loss time, ρ₀ ~ N^(-1/2), ∝ N^x: x", 0.0, data["jitter"]),
     ]
-
-
-def _slope(statement: str, expected: float, values: xr.DataArray, data: xr.Dataset) -> Claim:
-    log_size = np.log(data["size"].values)
-    # The logarithm of a spread over R runs has the standard error 1/√(2(R − 1)).
-    each = 1 / np.sqrt(2 * (data.sizes["run"] - 1))
-    error = each / np.sqrt(np.sum((log_size - log_size.mean()) ** 2))
-    return Claim(
-        statement=statement,
-        source="Fig. 1, Sec. 4",
-        relation="=",
-        expected=expected,
-        measured=ld.analysis.fit_power_law(data["size"], values).slope,
-        tolerance=ERRORS * error,
-        tolerance_from=f"{ERRORS:g} standard errors of a slope, {data.sizes['run']} runs a size",
-        kind="finding",
-    )
+    slope = lambda values: ld.analysis.fit_power_law(data["size"], values).slope
+    return [
+        claim(text, "Fig. 1, Sec. 4", kind="finding").equals(
+            slope(values), expected, within=within, because=because
+        )
+        for text, expected, values in rows
+    ]
 
 
 def _runs(params: Params, N: int, rho: np.ndarray, alpha: float, points: int, report: Report):

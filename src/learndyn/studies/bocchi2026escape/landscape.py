@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 from learndyn.numerics import linalg
 from learndyn.numerics.types import Int
-from learndyn.plotting import panels
-from learndyn.studies.claims import Claim
+from learndyn.plotting import legend, panels
+from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report
 from learndyn.theory.committee.errata import printed_extreme_ratio
 from learndyn.theory.committee.landscape import (
@@ -29,6 +29,7 @@ from learndyn.theory.committee.landscape import (
 
 TITLE = "Spectra of the Hessian at the stationary points, predicted and diagonalised"
 EPS = float(np.finfo(float).eps)
+ROUNDED = "rounding of the risk, 64 ε (1 + R(0))"
 WHAT = ["tangent", "tangent predicted", "other", "other predicted"]
 NAMES = {
     "tabula_rasa": "tabula rasa",
@@ -63,6 +64,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     ratio = _ratios(params.N_ratio, params.p_star_ratio, rng)
     report(0.9)
     along = _along_null_directions(sizes[1], rng)
+    report(1.0)
     label = [f"({N}, {p}, {q})" for N, p, q in sizes]
     counts = xr.DataArray(null, dims=("size", "what"), coords={"what": WHAT}, name="null")
     data = xr.merge([levels, counts, ratio, along], join="exact")
@@ -128,8 +130,8 @@ def _along_null_directions(size: tuple[int, int, int], rng: np.random.Generator)
         "risk_other": ("h", [risk.risk(V + x * other, V_star) for x in h]),
         "risk_quartic": ("h", flat_directions.quartic_growth(other) * h**4),
     }
-    scale = 1 + risk.risk(0 * V, V_star)
-    return xr.Dataset(table, {"h": h}, {"rounding": 64 * EPS * scale, "along": str(size)})
+    rounding = risk.rounding(risk.risk(0 * V, V_star))
+    return xr.Dataset(table, {"h": h}, {"rounding": rounding, "along": str(size)})
 
 
 def draw(data: xr.Dataset) -> Figure:
@@ -139,7 +141,7 @@ def draw(data: xr.Dataset) -> Figure:
         _draw_spectrum(axis, data.sel(kind=kind), NAMES[kind])
     axes[0].plot([], [], "o", color="0.3", fillstyle="none", markersize=8, label="predicted")
     axes[0].plot([], [], "o", color="0.3", markersize=3, label="diagonalised")
-    axes[0].legend(frameon=False, fontsize=8, title="(N, p, p*)", title_fontsize=8)
+    legend(axes[0], title="(N, p, p*)", title_fontsize=8)
     _draw_ratio(axes[4], data)
     _draw_risk(axes[5], data)
     return figure
@@ -161,11 +163,11 @@ def _draw_ratio(axis: Axes, data: xr.Dataset) -> None:
     N, q = data.attrs["N"], data.attrs["p_star"]
     axis.plot(data["p"], data["ratio_predicted"], color="0.3", label="Eq. 29")
     axis.plot(data["p"], data["ratio"], "o", markersize=4, label="counted")
-    axis.plot([N], [printed_extreme_ratio(N, q)], "x", color="C3", label="printed, at p = N")
+    axis.plot([N], [_printed_extreme(data)], "x", color="C3", label="printed, at p = N")
     axis.axvline(N - q, color="0.6", linestyle=":", label="p = N − p*")
     axis.set(xlabel=f"student units p (N = {N}, p* = {q})", ylabel="negative / null eigenvalues")
     axis.set_title("plateau", fontsize=9)
-    axis.legend(frameon=False, fontsize=8)
+    legend(axis)
 
 
 def _draw_risk(axis: Axes, data: xr.Dataset) -> None:
@@ -176,69 +178,59 @@ def _draw_risk(axis: Axes, data: xr.Dataset) -> None:
     axis.axhline(data.attrs["rounding"], color="0.6", linestyle=":", label="rounding")
     axis.set(xlabel="step h along a null direction", ylabel="population risk")
     axis.set_title(f"zero error, {data.attrs['along']}", fontsize=9)
-    axis.legend(frameon=False, fontsize=8)
+    legend(axis)
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """Spectra to rounding, counts exactly."""
-    claims = [_spectrum_claim(data.sel(kind=kind), NAMES[kind]) for kind in NAMES]
-    return [*claims, *_ratio_claims(data), *_null_claims(data)]
+    spectra_claims = [_spectrum(data.sel(kind=kind), name) for kind, name in NAMES.items()]
+    return [*spectra_claims, *_ratio(data), *_null(data)]
 
 
-def _spectrum_claim(data: xr.Dataset, name: str) -> Claim:
-    n = data["measured"].notnull().sum("index")
-    bound = n * EPS * abs(data["predicted"]).max("index")
-    gap = abs(data["measured"] - data["predicted"]).max("index") / bound
-    return Claim(
-        f"{name}: all p N eigenvalues, largest deviation in units of p N ε |H|",
-        "Sec. 7.2.2", "=", 0.0, float(gap.max()), 1.0, "backward error of the eigenvalue solver",
-    )  # fmt: skip
-
-
-def _ratio_claims(data: xr.Dataset) -> list[Claim]:
-    N, q = data.attrs["N"], data.attrs["p_star"]
-    gap = abs(data["ratio"] - data["ratio_predicted"]).max()
-    last = data.isel(p=-1)
-    return [
-        Claim(
-            f"plateau: negative/null = p*/(N − p* − p/2 − 1/2), p = 1 … N − p*, N = {N}: deviation",
-            "Eq. 29", "=", 0.0, float(gap), 4 * EPS, "rounding of a quotient of integers",
-        ),
-        Claim(
-            f"the ratio grows up to p = N − p* = {int(last['p'])}, the last width with a plateau",
-            "Sec. 7.2.2", "=", float(last["ratio_predicted"]), float(last["ratio"]), 4 * EPS,
-            "rounding of a quotient of integers", "erratum",
-            f"up to p = N, where p*/(N/2 − p* − 1/2) = {printed_extreme_ratio(N, q):.4g}",
-            printed_value=printed_extreme_ratio(N, q),
-        ),
-    ]  # fmt: skip
-
-
-def _null_claims(data: xr.Dataset) -> list[Claim]:
-    counts = data["null"]
-    wrong = lambda name: float(
-        (counts.sel(what=name) != counts.sel(what=f"{name} predicted")).sum()
+def _spectrum(data: xr.Dataset, name: str) -> Claim:
+    rows = [data.sel(size=size).dropna("index") for size in data["size"].values]
+    gaps = [abs(row["measured"] - row["predicted"]).max() for row in rows]
+    errors = [linalg.eigenvalue_error(row["predicted"].values) for row in rows]
+    said = f"{name}: all p N eigenvalues, largest deviation in units of p N ε |H|"
+    because = "backward error of the eigenvalue solver"
+    return claim(said, "Sec. 7.2.2").equals(
+        np.max(np.divide(gaps, errors)), 0.0, within=1.0, because=because
     )
-    rounding = data.attrs["rounding"]
-    quartic = abs(data["risk_other"] - data["risk_quartic"]) / (1 + data["risk_quartic"])
+
+
+def _ratio(data: xr.Dataset) -> list[Claim]:
+    N, last = data.attrs["N"], data.isel(p=-1)
+    gap, extreme = abs(data["ratio"] - data["ratio_predicted"]).max(), _printed_extreme(data)
+    rounded = {"within": 4 * EPS, "because": "rounding of a quotient of integers"}
+    said = f"plateau: negative/null = p*/(N − p* − p/2 − 1/2), p = 1 … N − p*, N = {N}: deviation"
+    end = f"the ratio grows up to p = N − p* = {int(last['p'])}, the last width with a plateau"
+    printed = f"up to p = N, where p*/(N/2 − p* − 1/2) = {extreme:.4g}"
     return [
-        Claim(
-            "zero error: p p* − p*(p*+1)/2 null directions are tangent to the manifold: sizes "
-            "where the rank of the rotations differs",
-            "Sec. 7.2.3", "=", 0.0, wrong("tangent"), 0.0, "integers",
-        ),
-        Claim(
-            "zero error: (N−p*)(p−p*) null directions are not: sizes where the rest differs",
-            "Sec. 7.2.3", "=", 0.0, wrong("other"), 0.0, "integers",
-        ),
-        Claim(
-            "along a tangent direction, followed on the manifold, the risk stays zero: largest",
-            "Sec. 7.2.3", "=", 0.0, float(abs(data["risk_tangent"]).max()), rounding,
-            "rounding of the risk, 64 ε (1 + R(0))",
-        ),
-        Claim(
-            "along the others the risk is (|U|⁴ + 2 |UUᵀ|²) h⁴/p²: largest relative deviation",
-            "Sec. 7.2.3", "=", 0.0, float(quartic.max()), rounding,
-            "rounding of the risk, 64 ε (1 + R(0))", "finding",
-        ),
-    ]  # fmt: skip
+        claim(said, "Eq. 29").equals(gap, 0.0, **rounded),
+        claim(end, "Sec. 7.2.2")
+        .erratum(printed, extreme)
+        .equals(last["ratio"], last["ratio_predicted"], **rounded),
+    ]
+
+
+def _printed_extreme(data: xr.Dataset) -> float:
+    return printed_extreme_ratio(data.attrs["N"], data.attrs["p_star"])
+
+
+def _null(data: xr.Dataset) -> list[Claim]:
+    counted = lambda name: data["null"].sel(what=name)
+    wrong = lambda name: (counted(name) != counted(f"{name} predicted")).sum()
+    quartic = abs(data["risk_other"] - data["risk_quartic"]) / (1 + data["risk_quartic"])
+    exact = {"within": 0.0, "because": "integers"}
+    rounded = {"within": data.attrs["rounding"], "because": ROUNDED}
+    source, where = "Sec. 7.2.3", "zero error: p p* − p*(p*+1)/2 null directions are tangent to the"
+    tangent = f"{where} manifold: sizes where the rank of the rotations differs"
+    other = "zero error: (N−p*)(p−p*) null directions are not: sizes where the rest differs"
+    along = "along a tangent direction, followed on the manifold, the risk stays zero: largest"
+    rest = "along the others the risk is (|U|⁴ + 2 |UUᵀ|²) h⁴/p²: largest relative deviation"
+    return [
+        claim(tangent, source).equals(wrong("tangent"), 0.0, **exact),
+        claim(other, source).equals(wrong("other"), 0.0, **exact),
+        claim(along, source).equals(abs(data["risk_tangent"]).max(), 0.0, **rounded),
+        claim(rest, source, kind="finding").equals(quartic.max(), 0.0, **rounded),
+    ]

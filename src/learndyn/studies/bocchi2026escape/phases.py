@@ -4,15 +4,16 @@ The quick preset trains smaller networks (N = 500 instead of 2000) in fewer runs
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.plotting import panels
+from learndyn.plotting import legend, panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system, small_overlaps
-from learndyn.studies.claims import Claim
+from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report
 from learndyn.studies.statistics import student_bound
 from learndyn.theory.committee.plateau import quadratic
@@ -122,9 +123,10 @@ def draw(data: xr.Dataset) -> Figure:
     axes[1].plot(t, printed, "--", color="C1", lw=0.8, label="$+\\omega_Q$, as printed in Eq. 11")
     axes[1].set(yscale="log", ylabel="relative to the start on the plateau", ylim=(1e-3, 3e5))
     _draw_networks(axes[2], data, s)
+    styles = {"mean and spread of runs": {"marker": "o", "ms": 3}}
     for axis in axes:
         axis.set_xlabel("time t = ηα")
-        axis.legend(frameon=False, fontsize=8)
+        legend(axis, styles if axis is axes[2] else None)
     title = f"{data.attrs['runs']} networks, N = {data.attrs['N']}, η = {eta:g}"
     axes[2].set_title(title, fontsize=9)
     return figure
@@ -135,7 +137,6 @@ def _draw_networks(axis, data: xr.Dataset, s: np.ndarray) -> None:
         mean, spread = data[f"run_{name}"].mean("run"), data[f"run_{name}"].std("run", ddof=1)
         axis.plot(s, data[f"ode_{name}"], color=f"C{k}", label=f"{label}, ODE")
         axis.errorbar(s[::3], mean[::3], spread[::3], fmt="o", color=f"C{k}", ms=3)
-    axis.errorbar([], [], [], fmt="o", color="0.3", ms=3, label="mean and spread of runs")
     axis.set(ylabel="order parameters")
 
 
@@ -146,82 +147,56 @@ def check(data: xr.Dataset) -> list[Claim]:
 
 def _norms(data: xr.Dataset) -> list[Claim]:
     p, one = int(data.attrs["p"]), data.sel(begin="norms")
-    path = quadratic.norm_path(one["t"].values, p)
-    second_order = float((one["overlap"] ** 2).max())
-    left = float(path[-1] - quadratic.norm_fixed_point(p))  # what the transient leaves at the end
+    path, end = quadratic.norm_path(one["t"].values, p), quadratic.norm_fixed_point(p)
+    second_order, left = float((one["overlap"] ** 2).max()), float(path[-1] - end)
+    way = "on the way there they follow a logistic curve: largest deviation"
+    gap, because = np.abs(one["norm"] - path).max(), "second order, |ρ|²"
     return [
-        Claim(
-            statement="student norms settle at p/(p+2)",
-            source="Eq. 10",
-            relation="=",
-            expected=quadratic.norm_fixed_point(p),
-            measured=float(one["norm"][-1]),
-            tolerance=second_order + left,
-            tolerance_from="second order, |ρ|², and the transient left at the end",
+        claim("student norms settle at p/(p+2)", "Eq. 10").equals(
+            one["norm"][-1], end, within=second_order + left,
+            because=f"{because}, and the transient left at the end",
         ),
-        Claim(
-            statement="on the way there they follow a logistic curve: largest deviation",
-            source="Eq. 9",
-            relation="=",
-            expected=0.0,
-            measured=float(np.abs(one["norm"] - path).max()),
-            tolerance=second_order,
-            tolerance_from="second order, |ρ|²",
-        ),
-    ]
+        claim(way, "Eq. 9").equals(gap, 0.0, within=second_order, because=because),
+    ]  # fmt: skip
 
 
 def _rates(data: xr.Dataset) -> list[Claim]:
     p, t = int(data.attrs["p"]), data["t"].values
     grown, tilted = data["overlap"].sel(begin="plateau"), data["off_diagonal"].sel(begin="tilted")
-    decay = quadratic.decay_rate(p)
+    growth, decay = quadratic.growth_rate(p, int(data.attrs["p_star"])), quadratic.decay_rate(p)
+    rate = lambda curve: ld.analysis.fit_rate(t, curve).slope
     return [
-        Claim(
-            statement="growth rate of ρ on the plateau, per ηα",
-            source="Eq. 12",
-            relation="=",
-            expected=quadratic.growth_rate(p, int(data.attrs["p_star"])),
-            measured=ld.analysis.fit_rate(t, grown).slope,
-            tolerance=float(grown.max()) ** 2,
-            tolerance_from="linearisation: largest |ρ|²",
+        claim("growth rate of ρ on the plateau, per ηα", "Eq. 12").equals(
+            rate(grown), growth, within=float(grown.max()) ** 2,
+            because="linearisation: largest |ρ|²",
         ),
-        Claim(
-            statement="off-diagonal Q decays on the plateau: its rate, per ηα",
-            source="Eqs. 11, 12 and 35",
-            relation="=",
-            expected=-decay,
-            measured=ld.analysis.fit_rate(t, tilted).slope,
-            tolerance=float(tilted.max()),
-            tolerance_from="linearisation: largest |Q| off the diagonal",
-            kind="erratum",
-            printed=f"growth at {decay:+.4g}",
-            printed_value=decay,
+        claim("off-diagonal Q decays on the plateau: its rate, per ηα", "Eqs. 11, 12 and 35")
+        .erratum(f"growth at {decay:+.4g}", decay)
+        .equals(
+            rate(tilted), -decay, within=tilted.max(),
+            because="linearisation: largest |Q| off the diagonal",
         ),
-    ]
+    ]  # fmt: skip
 
 
 def _on_networks(data: xr.Dataset) -> list[Claim]:
     """The ODE as one more run: it is exact as N → ∞, at size N up to the spread of a run."""
-    s, late = data["s"].values, (data.attrs["run_time"] / 2, data.attrs["run_time"])
+    late, s = (data.attrs["run_time"] / 2, data.attrs["run_time"]), data["s"].values
     window = (s >= late[0]) & (s <= late[1])
     rate = lambda curve: ld.analysis.fit_rate(s, curve, window=late).slope
     norm = lambda curve: float(curve[window].mean())
-    rows = [("norm on the plateau", "norm", norm), ("growth rate of ρ", "overlap", rate)]
-    claims = []
-    for what, name, measure in rows:
-        found = np.array([measure(curve) for curve in data[f"run_{name}"].transpose("run", "s")])
-        count = len(found)
-        bound = student_bound(count, level=LEVEL) * np.sqrt(1 + 1 / count)
-        claims.append(
-            Claim(
-                statement=f"networks of size N = {data.attrs['N']}: {what}, against the ODE",
-                source="Sec. 4.1",
-                relation="=",
-                expected=measure(data[f"ode_{name}"]),
-                measured=float(found.mean()),
-                tolerance=float(bound * found.std(ddof=1)),
-                tolerance_from=f"spread of a run, Student t over {count} runs, {LEVEL:.0%}",
-                rate=1 - LEVEL,
-            )
-        )
-    return claims
+    return [
+        _one_more(data, "norm on the plateau", "norm", norm),
+        _one_more(data, "growth rate of ρ", "overlap", rate),
+    ]
+
+
+def _one_more(data: xr.Dataset, what: str, name: str, measure: Callable) -> Claim:
+    found = np.array([measure(curve) for curve in data[f"run_{name}"].transpose("run", "s")])
+    bound = student_bound(len(found), level=LEVEL) * np.sqrt(1 + 1 / len(found))
+    said = f"networks of size N = {data.attrs['N']}: {what}, against the ODE"
+    because = f"spread of a run, Student t over {len(found)} runs, {LEVEL:.0%}"
+    return claim(said, "Sec. 4.1").equals(
+        found.mean(), measure(data[f"ode_{name}"]), within=bound * found.std(ddof=1),
+        because=because, rate=1 - LEVEL,
+    )  # fmt: skip

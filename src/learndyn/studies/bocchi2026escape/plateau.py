@@ -10,10 +10,10 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.plotting import panels
+from learndyn.plotting import legend, panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system, small_overlaps
-from learndyn.studies.claims import Claim
-from learndyn.studies.registry import Report
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
 from learndyn.theory.committee.plateau import quadratic
 
 TITLE = "Norm and growth rate of the plateau at finite learning rates"
@@ -46,20 +46,14 @@ PRESETS = {
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """The ODE from Q = I/2 and minute overlaps, at learning rates up to the last plateau."""
-    cases = list(zip(params.p, params.p_star, strict=True))
-    etas = np.array([_learning_rates(params, p, p_star) for p, p_star in cases])
-    found = np.empty((3, *etas.shape))
-    for done, (i, j) in enumerate(np.ndindex(*etas.shape), start=1):
-        p, p_star = cases[i]
-        found[:, i, j] = _measure(params, p, p_star, float(etas[i, j]))
-        report(done / etas.size)
-    dims = ("case", "number")
-    names = ("norm", "rate", "overlap")
+    sizes = list(zip(params.p, params.p_star, strict=True))
+    etas = np.array([_learning_rates(params, *size) for size in sizes])
+    jobs = [(*size, float(eta)) for size, row in zip(sizes, etas, strict=True) for eta in row]
+    found = [_measure(params, *job) for job in cases(jobs, report)]
+    columns = dict(zip(("norm", "rate", "overlap"), np.transpose(found), strict=True))
+    table = {"learning_rate": etas} | {n: v.reshape(etas.shape) for n, v in columns.items()}
     return xr.Dataset(
-        {
-            "learning_rate": (dims, etas),
-            **{n: (dims, v) for n, v in zip(names, found, strict=True)},
-        },
+        {name: (("case", "number"), values) for name, values in table.items()},
         {"p": ("case", list(params.p)), "p_star": ("case", list(params.p_star))},
         {"settle": params.settle},
     )
@@ -103,48 +97,40 @@ def draw(data: xr.Dataset) -> Figure:
             axis.plot(one["learning_rate"], one[name], "o", color=color, ms=4)
             axis.axvline(end, color=color, ls=":", lw=0.8)
     axes[1].axhline(0, color="0.4", lw=0.8)
-    axes[1].plot([], [], "o", color="0.3", ms=4, label="ODE")
-    axes[1].plot([], [], ":", color="0.3", lw=0.8, label="last plateau")
     axes[0].set_ylabel("plateau norm $q(\\eta)$")
     axes[1].set_ylabel("growth rate $\\omega_\\rho(\\eta)$ of ρ, per ηα")
+    styles = {"ODE": {"marker": "o", "ms": 4}, "last plateau": {"ls": ":", "lw": 0.8}}
     for axis in axes:
         axis.set_xlabel("learning rate η")
-        axis.legend(frameon=False, fontsize=8)
+        legend(axis, styles if axis is axes[1] else None)
     return figure
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """The norm and the rate at every η, and where the rate vanishes."""
-    return [claim for case in range(data.sizes["case"]) for claim in _case(data.isel(case=case))]
+    return [row for case in range(data.sizes["case"]) for row in _case(data.isel(case=case))]
 
 
 def _case(one: xr.Dataset) -> list[Claim]:
-    p, p_star = int(one["p"]), int(one["p_star"])
-    etas = one["learning_rate"].values
-    norms = [quadratic.plateau_norm(p, p_star, eta) for eta in etas]
-    rates = [quadratic.plateau_growth_rate(p, p_star, eta) for eta in etas]
+    p, p_star, etas = int(one["p"]), int(one["p_star"]), one["learning_rate"].values
+    over = lambda form: [form(p, p_star, eta) for eta in etas]
+    largest = lambda name, form: np.max(np.abs(one[name].values - over(form)))
+    rows = {
+        "largest deviation of the norm from q(η)": largest("norm", quadratic.plateau_norm),
+        "largest deviation of the growth rate from ω_ρ(η)": largest(
+            "rate", quadratic.plateau_growth_rate
+        ),
+    }
     trapping = quadratic.trapping_learning_rate(p, p_star)
-    largest = lambda found, form: float(np.max(np.abs(found.values - form)))
-    rows = [
-        ("largest deviation of the norm from q(η)", largest(one["norm"], norms)),
-        ("largest deviation of the growth rate from ω_ρ(η)", largest(one["rate"], rates)),
-    ]
     if trapping < etas.max():
         same = ", equal to η_c," if p == p_star else ""
         what = f"growth rate of ρ at η₀ = {trapping:.4g}{same} above which none leaves the plateau"
-        rows.append((what, float(one["rate"][np.argmin(np.abs(etas - trapping))])))
-    # Norms leave a transient exp(−settle); overlaps act on the norms at second order.
-    tolerance = float(np.exp(-one.attrs["settle"]) + (one["overlap"] ** 2).max())
+        rows[what] = one["rate"][np.argmin(np.abs(etas - trapping))]
+    within = quadratic.settled_error(one.attrs["settle"], one["overlap"].values)
+    because = "what is left of the norm's transient, and |ρ|² of linearisation"
+    name, source = f"p = {p}, p* = {p_star}", "plateau at finite η"
+    said = lambda what: claim(f"{name}: {what}", source, kind="finding")
     return [
-        Claim(
-            statement=f"p = {p}, p* = {p_star}: {what}",
-            source="plateau at finite η",
-            relation="=",
-            expected=0.0,
-            measured=measured,
-            tolerance=tolerance,
-            tolerance_from="what is left of the norm's transient, and |ρ|² of linearisation",
-            kind="finding",
-        )
-        for what, measured in rows
+        said(what).equals(measured, 0.0, within=within, because=because)
+        for what, measured in rows.items()
     ]

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 import learndyn as ld
 from learndyn.plotting import panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system, small_overlaps
-from learndyn.studies.claims import Claim
-from learndyn.studies.registry import Report
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
 from learndyn.theory.committee.late_stage import quadratic as quadratic_late
 from learndyn.theory.committee.plateau import quadratic as quadratic_plateau
 
@@ -53,10 +53,7 @@ PRESETS = {
 def compute(params: Params, report: Report) -> xr.Dataset:
     """The ODE at learning rates inside each predicted regime, and what became of it."""
     jobs = [job for p in params.widths for job in _learning_rates(params, p)]
-    found = []
-    for done, (p, eta, _) in enumerate(jobs, start=1):
-        found.append(_outcome(params, p, eta))
-        report(done / len(jobs))
+    found = [_outcome(params, p, eta) for p, eta, _ in cases(jobs, report)]
     widths, etas, predicted = (list(column) for column in zip(*jobs, strict=True))
     return xr.Dataset(
         {"predicted": ("run", predicted), "measured": ("run", found)},
@@ -118,19 +115,12 @@ def draw(data: xr.Dataset) -> Figure:
 
 def check(data: xr.Dataset) -> list[Claim]:
     """In each regime the share of runs that do what is predicted there."""
-    claims = []
-    for regime, text in REGIMES.items():
-        measured = data["measured"].values[data["predicted"].values == regime]
-        claims.append(
-            Claim(
-                statement=f"{text}: share of the runs there that do so",
-                source="plateau and stability at finite η",
-                relation="=",
-                expected=1.0,
-                measured=float(np.mean(measured == regime)) if len(measured) else float("nan"),
-                tolerance=0.0,
-                tolerance_from="none: an outcome is one of four",
-                kind="finding",
-            )
+    right = (data["measured"] == data["predicted"]).astype(float)
+    source, because = "plateau and stability at finite η", "none: an outcome is one of four"
+    said = lambda text: f"{text}: share of the runs there that do so"
+    return [
+        claim(said(text), source, kind="finding").equals(
+            right.where(data["predicted"] == regime).mean(), 1.0, within=0.0, because=because
         )
-    return claims
+        for regime, text in REGIMES.items()
+    ]

@@ -8,6 +8,7 @@ The quick preset has fewer learning rates and cases.
 """
 
 import dataclasses
+import itertools
 
 import numpy as np
 import xarray as xr
@@ -15,14 +16,15 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.analysis.fits import fit_line
-from learndyn.plotting import panels
+from learndyn.plotting import legend, panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system
-from learndyn.studies.claims import Claim
-from learndyn.studies.registry import Report
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
 from learndyn.theory.committee.landscape import solutions
 from learndyn.theory.committee.late_stage import quadratic
 
 TITLE = "Stability of zero-error solutions against the learning rate"
+RATES = ("trace_rate", "scale_rate")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,17 +51,14 @@ PRESETS = {
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """Rates at which the norm outside the teacher's span, and the scale, return."""
-    cases = list(zip(params.p, params.p_star, strict=True))
-    shape = (len(cases), len(params.relative))
-    found = np.empty((2, *shape))
-    for done, (i, j) in enumerate(np.ndindex(*shape), start=1):
-        p, p_star = cases[i]
-        eta = params.relative[j] * quadratic.critical_learning_rate(p, p_star)
-        found[:, i, j] = [_limit(params, p, p_star, eta, kind) for kind in ("outside", "scale")]
-        report(done / np.prod(shape))
-    dims = ("case", "relative")
+    sizes = zip(params.p, params.p_star, strict=True)
+    jobs = [(p, p_star, x) for p, p_star in sizes for x in params.relative]
+    found = [
+        [_limit(params, *job, kind) for kind in ("outside", "scale")] for job in cases(jobs, report)
+    ]
+    rates = np.reshape(found, (len(params.p), len(params.relative), 2))
     return xr.Dataset(
-        {"trace_rate": (dims, found[0]), "scale_rate": (dims, found[1])},
+        {name: (("case", "relative"), rates[..., i]) for i, name in enumerate(RATES)},
         {
             "p": ("case", list(params.p)),
             "p_star": ("case", list(params.p_star)),
@@ -69,8 +68,9 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     )
 
 
-def _limit(params: Params, p: int, p_star: int, eta: float, kind: str) -> float:
+def _limit(params: Params, p: int, p_star: int, relative: float, kind: str) -> float:
     """The rate extrapolated to no disturbance from the given one and its half."""
+    eta = relative * quadratic.critical_learning_rate(p, p_star)
     whole, half = (_rate(params, p, p_star, eta, kind, params.delta / k) for k in (1, 2))
     return 2 * half - whole
 
@@ -78,87 +78,75 @@ def _limit(params: Params, p: int, p_star: int, eta: float, kind: str) -> float:
 def _rate(params: Params, p: int, p_star: int, eta: float, kind: str, delta: float) -> float:
     """The fitted rate of one disturbance, per t = η α, over one relaxation time of the flow."""
     system = quadratic_system(p, p_star, eta, N=1000)
-    rho, Q = solutions.solution_overlaps(_directions(p, p_star, params.key))
+    drawn = np.random.default_rng(params.key).standard_normal((p, p_star))
+    rho, Q = solutions.solution_overlaps(solutions.polar_factor(drawn))
     grown = 1 + delta
     rho = rho if kind == "outside" else np.sqrt(grown) * rho
     start = ld.start(system, state=ld.Overlaps(grown * Q, rho, np.eye(p_star)))
     t = np.linspace(0, -1 / quadratic.trace_rate(p, p_star, 0.0), params.points)
     record = ld.solve(system, t / eta, start=start, rtol=1e-12, atol=1e-15)
-    traces = np.einsum("tkk->t", record["Q"].values)
-    inside = np.sum(record["R"].values ** 2, axis=(1, 2))
-    excess = traces - (inside if kind == "outside" else np.trace(Q))
+    Q_t, rho_t = record["Q"].values, record["R"].values
+    outside = kind == "outside"
+    excess = (
+        solutions.norm_outside(Q_t, rho_t) if outside else np.einsum("tkk->t", Q_t) - np.trace(Q)
+    )
     return ld.analysis.fit_rate(t, excess).slope
-
-
-def _directions(p: int, p_star: int, key: int) -> np.ndarray:
-    """A random S with SᵀS = I."""
-    return solutions.polar_factor(np.random.default_rng(key).standard_normal((p, p_star)))
 
 
 def draw(data: xr.Dataset) -> Figure:
     """Left: rates in units of the flow's. Right: the measured bound against the closed form."""
     figure, (left, right) = panels(2)
     x = data["relative"].values
-    wide = np.linspace(0, x.max() * 1.05, 2)
-    for case in range(data.sizes["case"]):
+    for case, marker in zip(range(data.sizes["case"]), itertools.cycle("os^vD"), strict=False):
         p, p_star = _sizes(data, case)
+        look = {"marker": marker, "ls": "none", "label": f"p = {p}, p* = {p_star}"}
         flow = -quadratic.trace_rate(p, p_star, 0.0)
-        label = f"p = {p}, p* = {p_star}"
-        left.plot(x, data["trace_rate"][case] / flow, "os^vD"[case % 5], ms=5 - case % 5 / 2)
-        left.lines[-1].set(label=label, markerfacecolor="none")
-        eta_c = quadratic.critical_learning_rate(p, p_star)
-        right.plot(eta_c, _crossing(data, case), "os^vD"[case % 5], label=label)
-    p, p_star = _sizes(data, 0)
-    eta_c = quadratic.critical_learning_rate(p, p_star)
-    line = np.array([quadratic.trace_rate(p, p_star, float(eta) * eta_c) for eta in wide])
-    line /= -quadratic.trace_rate(p, p_star, 0.0)
+        left.plot(x, data["trace_rate"][case] / flow, mfc="none", ms=5 - case % 5 / 2, **look)
+        right.plot(quadratic.critical_learning_rate(p, p_star), _crossing(data, case), **look)
+    wide = np.linspace(0, x.max() * 1.05, 2)
+    eta_c, flow = quadratic.critical_learning_rate(1, 1), -quadratic.trace_rate(1, 1, 0.0)
+    line = [quadratic.trace_rate(1, 1, w * eta_c) / flow for w in wide]
     left.plot(wide, line, color="0.3", lw=1, label="closed form", zorder=0)
     left.axhline(0, color="0.6", lw=0.8)
-    left.set(
-        xlabel="learning rate η / $\\eta_c$", ylabel="rate of tr Q − |ρ|², in units of 16/(p p*)"
-    )
+    left.set_ylabel("rate of tr Q − |ρ|², in units of 16/(p p*)")
+    left.set_xlabel("learning rate η / $\\eta_c$")
     ends = [0, 1.1 * right.get_xlim()[1]]
     right.plot(ends, ends, color="0.3", lw=1, label="equal", zorder=0)
-    right.set(
-        xlabel="$\\eta_c$ = p p*/(4 (p* + 2))", ylabel="η at which the measured rate vanishes"
-    )
+    right.set_xlabel("$\\eta_c$ = p p*/(4 (p* + 2))")
+    right.set_ylabel("η at which the measured rate vanishes")
     for axis in (left, right):
-        axis.legend(frameon=False, fontsize=8)
+        legend(axis)
     return figure
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """For each case: the rate at every η, where it changes sign, and the scale's rate."""
-    return [claim for case in range(data.sizes["case"]) for claim in _case(data, case)]
+    return [row for case in range(data.sizes["case"]) for row in _case(data, case)]
 
 
 def _case(data: xr.Dataset, case: int) -> list[Claim]:
     p, p_star = _sizes(data, case)
-    eta_c = quadratic.critical_learning_rate(p, p_star)
+    eta_c, scale = quadratic.critical_learning_rate(p, p_star), quadratic.scale_rate(p, p_star)
     predicted = [quadratic.trace_rate(p, p_star, x * eta_c) for x in data["relative"].values]
-    scale = quadratic.scale_rate(p, p_star)
-    # A disturbance δ changes rates by an amount of order δ times the fastest of them; that is
-    # what the extrapolation removes, up to order δ².
-    tolerance = abs(scale) * data.attrs["delta"]
-    largest = lambda name, form: float(np.max(np.abs(data[name][case].values - form)))
-    slope = -quadratic.trace_rate(p, p_star, 0.0) / eta_c
+    largest = lambda name, form: np.max(np.abs(data[name][case].values - form))
+    rates = quadratic.disturbed_rate_error(p, p_star, data.attrs["delta"])
+    bound = quadratic.disturbed_bound_error(p, p_star, data.attrs["delta"])
     rows = [
-        ("largest deviation from the predicted rate", 0.0, largest("trace_rate", predicted), 1),
-        ("η at which the rate changes sign", eta_c, _crossing(data, case), 1 / slope),
-        ("largest deviation of the scale's rate, at any η", 0.0, largest("scale_rate", scale), 1),
+        ("largest deviation from the predicted rate", largest("trace_rate", predicted), 0.0, rates),
+        ("η at which the rate changes sign", _crossing(data, case), eta_c, bound),
+        (
+            "largest deviation of the scale's rate, at any η",
+            largest("scale_rate", scale),
+            0.0,
+            rates,
+        ),
     ]
+    name, source = f"p = {p}, p* = {p_star}", "stability at finite η"
+    said = lambda what: claim(f"{name}: {what}", source, kind="finding")
+    because = "first order in the disturbance (extrapolated away) × fastest rate"
     return [
-        Claim(
-            statement=f"p = {p}, p* = {p_star}: {what}",
-            source="stability at finite η",
-            relation="=",
-            expected=expected,
-            measured=measured,
-            tolerance=tolerance * factor,
-            tolerance_from="first order in the disturbance (extrapolated away) × fastest rate",
-            kind="finding",
-        )
-        for what, expected, measured, factor in rows
+        said(what).equals(measured, expected, within=within, because=because)
+        for what, measured, expected, within in rows
     ]
 
 

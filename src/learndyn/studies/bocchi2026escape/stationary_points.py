@@ -7,21 +7,21 @@ from fewer starts.
 """
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.optimize import least_squares
 
-from learndyn.plotting import panels
-from learndyn.studies.claims import Claim
-from learndyn.studies.registry import Report
+from learndyn.numerics.linalg import eigenvalue_error
+from learndyn.plotting import legend, panels
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
+from learndyn.theory.committee.errata import printed_outside_norm
 from learndyn.theory.committee.landscape import risk, spectra, stationary
 
 TITLE = "The families of stationary points: the paper's classes and the mixed ones"
-EPS = float(np.finfo(float).eps)
+EXACT = {"within": 0.0, "because": "integers"}
 RANK = 1e-3  # singular values below count as none: far above what a search leaves
 ZERO = 1e-12  # a search that ends above found no zero; below, the risk is right to rounding
 STYLES = {
@@ -52,10 +52,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     rng = np.random.default_rng(params.key)
     sizes = list(zip(params.N, params.p, params.p_star, strict=True))
     rows = [_family(point, N, rng) for N, p, q in sizes for point in stationary.families(p, q, N)]
-    found = []
-    for i in range(params.searches):
-        found.append(_search(*sizes[0], rng))
-        report((i + 1) / params.searches)
+    found = [_search(*sizes[0], rng) for _ in cases(range(params.searches), report)]
     table = {name: ("family", [row[name] for row in rows]) for name in rows[0]}
     table |= {f"found_{name}": ("search", [row[name] for row in found]) for name in found[0]}
     attributes = {"N": params.N[0], "p": params.p[0], "p_star": params.p_star[0]}
@@ -67,43 +64,28 @@ def _family(point: stationary.StationaryPoint, N: int, rng: np.random.Generator)
     spectrum = np.linalg.eigvalsh(risk.hessian(V, V_star))
     values, counts = zip(*spectra.full_spectrum(point, N), strict=True)
     predicted = np.repeat(values, counts)
-    scale = np.abs(predicted).max()
+    scale, (inside, outside) = np.abs(predicted).max(), stationary.ranks(V, V_star, RANK)
     return {
         **dataclasses.asdict(point),
         "N": N,
         "kind": point.kind,
-        "inside": _ranks(V, V_star)[0],
-        "outside": _ranks(V, V_star)[1],
+        "inside": inside,
+        "outside": outside,
         "gradient": np.abs(risk.gradient(V, V_star)).max(),
         "risk_computed": risk.risk(V, V_star),
         "risk_zero": risk.risk(0 * V, V_star),
         "negative": spectra.negative_directions(point, N),
         "negative_counted": int(np.sum(spectrum < -1e-9 * scale)),
-        "spectrum_gap": np.abs(spectrum - predicted).max() / (len(spectrum) * EPS * scale),
+        "spectrum_gap": np.abs(spectrum - predicted).max() / eigenvalue_error(predicted),
     }
 
 
 def _search(N: int, p: int, p_star: int, rng: np.random.Generator) -> dict:
-    """A zero of the gradient, by Levenberg-Marquardt from a random start."""
-    V_star = np.eye(p_star, N)
-    start = rng.uniform(0, 2) * rng.standard_normal(p * N) / np.sqrt(N)
-    gradient = lambda x: risk.gradient(x.reshape(p, N), V_star).ravel()
-    hessian = lambda x: risk.hessian(x.reshape(p, N), V_star)
-    tight: dict[str, Any] = {"method": "lm", "xtol": EPS, "ftol": EPS, "gtol": EPS}
-    zero = least_squares(gradient, start, jac=hessian, **tight)  # pyright: ignore[reportArgumentType]
-    V = zero.x.reshape(p, N)
-    s, r = _ranks(V, V_star)
+    """What a blind search found: ranks, risk, largest norm and what is left of the gradient."""
+    V, V_star, left = stationary.search(N, p, p_star, rng)
+    s, r = stationary.ranks(V, V_star, RANK)
     largest = float(np.linalg.norm(V, 2) ** 2)
-    left = np.abs(zero.fun).max()
     return {"s": s, "r": r, "risk": risk.risk(V, V_star), "left": left, "largest": largest}
-
-
-def _ranks(V: np.ndarray, V_star: np.ndarray) -> tuple[int, int]:
-    """Ranks inside the span of an orthonormal teacher and orthogonal to it."""
-    inside = V @ V_star.T
-    parts = (inside, V - inside @ V_star)
-    s, r = (int(np.linalg.matrix_rank(part, tol=RANK)) for part in parts)
-    return s, r
 
 
 def draw(data: xr.Dataset) -> Figure:
@@ -128,7 +110,7 @@ def draw(data: xr.Dataset) -> Figure:
     axes[1].set(xlabel="negative directions of the Hessian", ylabel="population risk")
     for axis in axes[:2]:
         axis.set_title(title, fontsize=9)
-    axes[0].legend(frameon=False, fontsize=7)
+    legend(axes[0], fontsize=7)
     _draw_finds(axes[2], data)
     return figure
 
@@ -146,90 +128,77 @@ def _draw_finds(axis: Axes, data: xr.Dataset) -> None:
 
 def check(data: xr.Dataset) -> list[Claim]:
     """Stationarity, risk, spectrum; the mixed families; the blind search."""
-    scale = 1 + float(data["risk_zero"].max())
-    gap = abs(data["risk_computed"] - data["risk"]).max()
-    wrong = (data["negative_counted"] != data["negative"]).sum()
-    return [
-        _zero("every family (s, r): largest entry of the gradient", data["gradient"].max(), scale),
-        _zero("every family (s, r): risk as predicted, largest deviation", gap, scale),
-        *_class_errata(data, scale),
-        Claim(
-            "every family: all eigenvalues of the Hessian, largest deviation in units of p N ε |H|",
-            "Sec. 7.2.2", "=", 0.0, float(data["spectrum_gap"].max()), 1.0,
-            "backward error of the eigenvalue solver", "finding",
-        ),
-        Claim(
-            "(p−s)(p*−s) + (p−s−r)(N−p*−r) negative directions: families where the count differs",
-            "Sec. 7.2.2", "=", 0.0, float(wrong), 0.0, "integers", "finding",
-        ),
-        *_minima(data),
-        *_search_claims(data, scale),
-    ]  # fmt: skip
+    rounding = risk.rounding(float(data["risk_zero"].max()))
+    rounded = {"within": rounding, "because": "rounding, 64 ε (1 + R(0))"}
+    return [*_families(data, rounded), *_errata(data, rounded), *_spectra(data), *_minima(data),
+            *_searches(data, rounded)]  # fmt: skip
 
 
-def _zero(statement: str, measured, scale: float) -> Claim:
-    tolerance_from = "rounding, 64 ε (1 + R(0))"
-    source = "Eqs. 24, 28, 30, Sec. 7.2.1"
-    return Claim(statement, source, "=", 0.0, float(measured), 64 * EPS * scale, tolerance_from)
+def _families(data: xr.Dataset, rounded: dict) -> list[Claim]:
+    gap, source = abs(data["risk_computed"] - data["risk"]).max(), "Eqs. 24, 28, 30, Sec. 7.2.1"
+    rows = {
+        "largest entry of the gradient": data["gradient"].max(),
+        "risk as predicted, largest deviation": gap,
+    }
+    said = lambda what: claim(f"every family (s, r): {what}", source)
+    return [said(what).equals(found, 0.0, **rounded) for what, found in rows.items()]
 
 
-def _class_errata(data: xr.Dataset, scale: float) -> list[Claim]:
-    stationary_too = data["gradient"] <= 64 * EPS * scale
-    mixed = ((data["inside"] > 0) & (data["outside"] > 0) & stationary_too).sum()
-    p, q = data.attrs["p"], data.attrs["p_star"]
-    point = stationary.stationary_point(p, q, s=0, r=2)
+def _errata(data: xr.Dataset, rounded: dict) -> list[Claim]:
+    still = data["gradient"] <= rounded["within"]
+    mixed = ((data["inside"] > 0) & (data["outside"] > 0) & still).sum()
+    p, norm = data.attrs["p"], printed_outside_norm(data.attrs["p"], r=2)
+    point = stationary.stationary_point(p, data.attrs["p_star"], s=0, r=2)
     found = data["found_largest"].where((data["found_s"] == 0) & (data["found_r"] == 2))
+    both = "stationary points inside and outside the teacher's span at once: families"
+    outside = f"rank r outside the teacher: norm p/(2+r) from 1 − α r/p − 2 α/p = 0, here p = {p}, "
+    printed = f"1 − r/p − 2 α/p = 0, α = {norm:g}; and M Mᵀ = I_r for MᵀM = I_r"
     return [
-        Claim(
-            "stationary points inside and outside the teacher's span at once: families",
-            "Sec. 4.2, 'three fundamental classes'", "=",
-            float((data["kind"] == "mixed").sum()), float(mixed), 0.0, "integers", "erratum",
-            "0: the student lies inside the span or is orthogonal to it", printed_value=0.0,
+        claim(both, "Sec. 4.2, 'three fundamental classes'")
+        .erratum("0: the student lies inside the span or is orthogonal to it", 0.0)
+        .equals(mixed, (data["kind"] == "mixed").sum(), **EXACT),
+        claim(f"{outside}r = 2, mean of what the search found", "Sec. 7.2.1, Eq. 28")
+        .erratum(printed, norm)
+        .equals(found.mean(), point.b, **rounded),
+    ]
+
+
+def _spectra(data: xr.Dataset) -> list[Claim]:
+    wrong, source = (data["negative_counted"] != data["negative"]).sum(), "Sec. 7.2.2"
+    said = "every family: all eigenvalues of the Hessian, largest deviation in units of p N ε |H|"
+    count = "(p−s)(p*−s) + (p−s−r)(N−p*−r) negative directions: families where the count differs"
+    because = "backward error of the eigenvalue solver"
+    return [
+        claim(said, source, kind="finding").equals(
+            data["spectrum_gap"].max(), 0.0, within=1.0, because=because
         ),
-        Claim(
-            f"rank r outside the teacher: norm p/(2+r) from 1 − α r/p − 2 α/p = 0, here p = {p}, "
-            "r = 2, mean of what the search found",
-            "Sec. 7.2.1, Eq. 28", "=", point.b, float(found.mean()), 64 * EPS * scale,
-            "rounding, 64 ε (1 + R(0))", "erratum",
-            f"1 − r/p − 2 α/p = 0, α = {(p - 2) / 2:g}; and M Mᵀ = I_r for MᵀM = I_r",
-            printed_value=(p - 2) / 2,
-        ),
-    ]  # fmt: skip
+        claim(count, source, kind="finding").equals(wrong, 0.0, **EXACT),
+    ]
 
 
 def _minima(data: xr.Dataset) -> list[Claim]:
-    enough = (data["p"] >= data["p_star"]) & (data["s"] < data["p_star"])
-    least = data["negative_counted"].where(enough).min()
-    narrow = (data["p"] < data["p_star"]) & (data["s"] == data["p"])
-    left = data["negative_counted"].where(narrow).max()
+    p, q, s, negative = data["p"], data["p_star"], data["s"], data["negative_counted"]
+    none = "p ≥ p*: no minimum but those of zero error, least number of negative directions"
+    some = "p < p*: a manifold of minima with an error (s = p, r = 0), negative directions there"
+    least, left = negative.where((p >= q) & (s < q)).min(), negative.where((p < q) & (s == p)).max()
     return [
-        Claim(
-            "p ≥ p*: no minimum but those of zero error, least number of negative directions",
-            "Sec. 4.2", "≥", 1.0, float(least), 0.0, "integers", "finding",
-        ),
-        Claim(
-            "p < p*: a manifold of minima with an error (s = p, r = 0), negative directions there",
-            "Sec. 4.2, last paragraph", "=", 0.0, float(left), 0.0, "integers",
-        ),
-    ]  # fmt: skip
+        claim(none, "Sec. 4.2", kind="finding").at_least(least, 1.0, because="integers"),
+        claim(some, "Sec. 4.2, last paragraph").equals(left, 0.0, **EXACT),
+    ]
 
 
-def _search_claims(data: xr.Dataset, scale: float) -> list[Claim]:
+def _searches(data: xr.Dataset, rounded: dict) -> list[Claim]:
     N, p, q = (data.attrs[name] for name in ("N", "p", "p_star"))
     data = data.isel(search=(data["found_left"] < ZERO).values)
     risks = {(x.s, x.r): x.risk for x in stationary.families(p, q, N)}
     finds = zip(data["found_s"].values, data["found_r"].values, strict=True)
     listed = np.array([risks.get(find, np.nan) for find in finds])
-    gap = float(np.max(np.abs(data["found_risk"].values - listed)))  # NaN where not in the list
-    mixed = int(((data["found_s"] > 0) & (data["found_r"] > 0)).sum())
+    gap = np.max(np.abs(data["found_risk"].values - listed))  # NaN where not in the list
+    mixed = ((data["found_s"] > 0) & (data["found_r"] > 0)).sum()
+    said = f"every zero of the gradient that a blind search found ({len(listed)} of them) is of a "
+    said += "family (s, r): largest deviation of its risk"
+    met = "the blind search meets mixed points: number"
     return [
-        Claim(
-            f"every zero of the gradient that a blind search found ({len(listed)} of them) is of a "
-            "family (s, r): largest deviation of its risk",
-            "Sec. 7.2.1", "=", 0.0, gap, 64 * EPS * scale, "rounding, 64 ε (1 + R(0))", "finding",
-        ),
-        Claim(
-            "the blind search meets mixed points: number", "Sec. 4.2", "≥", 1.0, float(mixed), 0.0,
-            "integers", "finding",
-        ),
-    ]  # fmt: skip
+        claim(said, "Sec. 7.2.1", kind="finding").equals(gap, 0.0, **rounded),
+        claim(met, "Sec. 4.2", kind="finding").at_least(mixed, 1.0, because="integers"),
+    ]

@@ -10,10 +10,11 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.plotting import panels
+from learndyn.plotting import legend, panels
 from learndyn.studies.bocchi2026escape._model import quadratic_system, small_overlaps
-from learndyn.studies.claims import Claim
-from learndyn.studies.registry import Report
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
+from learndyn.theory.committee.landscape.solutions import spare_norm
 from learndyn.theory.committee.late_stage import quadratic
 
 TITLE = "How the loss vanishes: t^-2 for p > p*, exponentially for p = p*"
@@ -47,15 +48,11 @@ PRESETS = {
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """The ODE to long times, with the student's norm outside the teacher's span."""
-    cases = list(zip(params.p, params.p_star, params.relative, strict=True))
-    rows = []
-    for done, case in enumerate(cases, start=1):
-        rows.append(_solve(params, *case))
-        report(done / len(cases))
-    data = xr.concat(rows, "case")
-    names = ("p", "p_star", "relative")
-    labels = {n: ("case", list(v)) for n, v in zip(names, zip(*cases, strict=True), strict=True)}
-    return data.assign_coords(labels)
+    sizes = {"p": params.p, "p_star": params.p_star, "relative": params.relative}
+    jobs = list(zip(*sizes.values(), strict=True))
+    rows = [_solve(params, *job) for job in cases(jobs, report)]
+    labels = {name: ("case", list(values)) for name, values in sizes.items()}
+    return xr.concat(rows, "case").assign_coords(labels)
 
 
 def _solve(params: Params, p: int, p_star: int, relative: float) -> xr.Dataset:
@@ -67,11 +64,10 @@ def _solve(params: Params, p: int, p_star: int, relative: float) -> xr.Dataset:
     order = "full" if relative else "flow"
     # The loss gets as small as 1e-10 of what it began with, by cancellation.
     record = ld.solve(system, t / eta, start=start, order=order, rtol=1e-12, atol=1e-14)
-    spare = np.linalg.eigvalsh(record["Q"].values)[:, : p - p_star]
     return xr.Dataset(
         {
             "error": ("t", record["error"].values),
-            "spare_norm": ("t", spare.mean(1) if p > p_star else np.full(len(t), np.nan)),
+            "spare_norm": ("t", spare_norm(record["Q"].values, p_star)),
             "learned": eta * ld.analysis.escape_time(record, fraction=LEARNED),
         },
         {"t": ("t", t, {"long_name": "time t = ηα"})},
@@ -85,65 +81,47 @@ def draw(data: xr.Dataset) -> Figure:
     for case in range(data.sizes["case"]):
         one, color = data.isel(case=case, t=slice(1, None)), f"C{case}"
         p, p_star, eta = _sizes(one)
-        what = f"η = {float(one['relative']):g} $\\eta_c$" if eta else "flow"
-        label = f"p = {p}, p* = {p_star}, {what}"
         positive = one["error"].where(one["error"] > 1e-13)
-        left.plot(t, positive, color=color, lw=1.4, label=label)
+        left.plot(t, positive, color=color, lw=1.4, label=_name(one, "$\\eta_c$"))
         if p > p_star:
-            limit = quadratic.tail_risk(p, p_star, eta)
+            limit, norm = quadratic.tail_risk(p, p_star, eta), quadratic.tail_norm(p, p_star)
             left.plot(t, limit / t**2, "--", color=color, lw=0.8)
-            right.plot(t, one["error"] * t**2 / limit, color=color, lw=1.4, label=label)
-            norm = quadratic.tail_norm(p, p_star)
+            right.plot(t, one["error"] * t**2 / limit, color=color, lw=1.4)
             right.plot(t, one["spare_norm"] * t / norm, ":", color=color, lw=1.4)
-    left.plot([], [], "--", color="0.3", lw=0.8, label="predicted limit")
     left.set(ylabel="generalisation error R", yscale="log", ylim=(1e-13, 10))
     right.axhline(1, color="0.5", lw=0.8)
-    right.plot([], [], "-", color="0.3", label="R t² / limit")
-    right.plot([], [], ":", color="0.3", label="$q_\\perp$ t / limit")
     right.set(ylabel="approach to the limit", ylim=(0.9, 1.6), xlim=(10, None))
     for axis in (left, right):
         axis.set(xlabel="time t = ηα", xscale="log")
-        axis.legend(frameon=False, fontsize=8)
+    legend(left, {"predicted limit": {"ls": "--", "lw": 0.8}})
+    legend(right, {"R t² / limit": {}, "$q_\\perp$ t / limit": {"ls": ":"}})
     return figure
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """Exponent and both prefactors for p > p*, the rate for p = p*."""
-    claims = []
-    for case in range(data.sizes["case"]):
-        one = data.isel(case=case)
-        p, p_star, _ = _sizes(one)
-        claims += _algebraic(one) if p > p_star else [_exponential(one)]
-    return claims
+    every = [data.isel(case=case) for case in range(data.sizes["case"])]
+    wide = lambda one: int(one["p"]) > int(one["p_star"])
+    return [c for one in every for c in (_algebraic(one) if wide(one) else [_exponential(one)])]
 
 
 def _algebraic(one: xr.Dataset) -> list[Claim]:
     p, p_star, eta = _sizes(one)
     t, risk, norm = one["t"].values, one["error"].values, one["spare_norm"].values
-    last, decade = float(t[-1]), (float(t[-1]) / 10, float(t[-1]))
+    last, late = float(t[-1]), float(one["learned"])
     limit, norm_limit = quadratic.tail_risk(p, p_star, eta), quadratic.tail_norm(p, p_star)
-    exponent = ld.analysis.fit_power_law(t[1:], risk[1:], window=decade).slope
-    # 1/q_⊥ grows linearly once all directions are learned, so that the clock of the tail starts
-    # between 0 and that time.
-    late = float(one["learned"])
+    exponent = ld.analysis.fit_power_law(t[1:], risk[1:], window=(last / 10, last)).slope
+    error, source = quadratic.tail_error, "null directions of Sec. 7.2.2"
+    because = "finite time: the tail's clock starts before the loss is at 1 %"
     rows = [
-        ("exponent of R over the last decade", -2.0, exponent, 2 * late / decade[0]),
-        ("R t² at the end", limit, risk[-1] * last**2, limit * 2 * late / last),
-        ("q_⊥ t at the end", norm_limit, norm[-1] * last, norm_limit * late / last),
+        ("exponent of R over the last decade", exponent, -2.0, error(2, late, last / 10)),
+        ("R t² at the end", risk[-1] * last**2, limit, error(2, late, last, limit)),
+        ("q_⊥ t at the end", norm[-1] * last, norm_limit, error(1, late, last, norm_limit)),
     ]
-    flow = f"η = {float(one['relative']):g} η_c" if eta else "flow"
+    said = lambda what: claim(f"{_name(one)}: {what}", source, kind="finding")
     return [
-        Claim(
-            statement=f"p = {p}, p* = {p_star}, {flow}: {what}",
-            source="null directions of Sec. 7.2.2",
-            relation="=",
-            expected=expected,
-            measured=float(measured),
-            tolerance=tolerance,
-            tolerance_from="finite time: the tail's clock starts before the loss is at 1 %",
-            kind="finding",
-        )
-        for what, expected, measured, tolerance in rows
+        said(what).equals(measured, expected, within=within, because=because)
+        for what, measured, expected, within in rows
     ]
 
 
@@ -154,16 +132,18 @@ def _exponential(one: xr.Dataset) -> Claim:
     inside = t[(risk > low) & (risk < high)]
     found = ld.analysis.fit_rate(t, np.abs(risk), window=(inside[0], inside[-1]))
     expected = quadratic.trace_rate(p, p_star, eta)
-    return Claim(
-        statement=f"p = {p}, p* = {p_star}: the loss decays exponentially, at the trace rate",
-        source="Sec. 7.2.2, no null directions but those of the manifold",
-        relation="=",
-        expected=expected,
-        measured=found.slope,
-        tolerance=abs(expected) * np.sqrt(WINDOW[1]),
-        tolerance_from="linearisation: distances to the solution are of order √R",
-        kind="finding",
-    )
+    said = f"p = {p}, p* = {p_star}: the loss decays exponentially, at the trace rate"
+    source = "Sec. 7.2.2, no null directions but those of the manifold"
+    return claim(said, source, kind="finding").equals(
+        found.slope, expected, within=quadratic.linear_error(expected, WINDOW[1]),
+        because="linearisation: distances to the solution are of order √R",
+    )  # fmt: skip
+
+
+def _name(one: xr.Dataset, unit: str = "η_c") -> str:
+    p, p_star, eta = _sizes(one)
+    rate = f"η = {float(one['relative']):g} {unit}" if eta else "flow"
+    return f"p = {p}, p* = {p_star}, {rate}"
 
 
 def _sizes(one: xr.Dataset) -> tuple[int, int, float]:

@@ -15,10 +15,10 @@ from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq
 
 import learndyn as ld
-from learndyn.plotting import panels
-from learndyn.studies.claims import Claim
+from learndyn.plotting import legend, panels
+from learndyn.studies.claims import Claim, claim
 from learndyn.studies.curvature2020linear._model import linear_system, target_with
-from learndyn.studies.registry import Report
+from learndyn.studies.registry import Report, cases
 from learndyn.theory.deep_linear import map_dynamics
 
 TITLE = "Effective depth of networks under curvature correction, from their learning curves"
@@ -50,10 +50,8 @@ PRESETS = {
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """Learning curves of balanced networks, from just above zero to the target."""
-    rows = []
-    for number, (depth, q) in enumerate(zip(params.depth, params.q, strict=True)):
-        rows.append(_curve(params, depth, 1 / q if q else 0.0))
-        report((number + 1) / len(params.depth))
+    jobs = list(zip(params.depth, params.q, strict=True))
+    rows = [_curve(params, depth, 1 / q if q else 0.0) for depth, q in cases(jobs, report)]
     return xr.concat(rows, "network").assign_attrs(target=params.target)
 
 
@@ -93,8 +91,8 @@ def draw(data: xr.Dataset) -> Figure:
     left.set(xlabel="map $\\barσ/\\barσ_*$",
              ylabel="$\\dot{\\barσ}/(\\barσ_* - \\barσ)$, 1 at the end of the window")  # fmt: skip
     right.set(xlabel="depth $d$", ylabel="effective depth, measured (circles)", ylim=(0.8, 5))
-    for axis in (left, right):
-        axis.legend(fontsize=7)
+    legend(left, fontsize=7)
+    legend(right, fontsize=7)
     return figure
 
 
@@ -104,44 +102,34 @@ def _rule(power: float) -> str:
 
 def check(data: xr.Dataset) -> list[Claim]:
     """Eq. 22 for every network, and the bound by q."""
-    claims = [_depth(data.isel(network=i), data) for i in range(data.sizes["network"])]
-    corrected = data.isel(network=np.flatnonzero(data["power"].values))
-    ratios = []
-    for i in range(corrected.sizes["network"]):
-        one = corrected.isel(network=i)
-        ratios.append(_measured(one, data.attrs["target"]) * float(one["power"]))
-    claims.append(
-        Claim(
-            statement="the effective depth stays below q: largest d_eff/q measured",
-            source="Eq. 22, Sec. 3.2",
-            relation="≤",
-            expected=1.0,
-            measured=max(ratios),
-            tolerance=max(_error(data.isel(network=i)) for i in range(data.sizes["network"])),
-            tolerance_from="that of the measured depths",
-        )
-    )
-    return claims
+    networks = [data.isel(network=i) for i in range(data.sizes["network"])]
+    found = [_measured(one, data.attrs["target"]) for one in networks]
+    ratios = [
+        d * float(one["power"]) for d, one in zip(found, networks, strict=True) if one["power"]
+    ]
+    below = claim("the effective depth stays below q: largest d_eff/q measured", "Eq. 22, Sec. 3.2")
+    return [
+        *(_depth(one, d) for d, one in zip(found, networks, strict=True)),
+        below.at_most(
+            max(ratios), 1.0, within=max(_error(one) for one in networks),
+            because="that of the measured depths",
+        ),
+    ]  # fmt: skip
 
 
-def _depth(one: xr.Dataset, data: xr.Dataset) -> Claim:
+def _depth(one: xr.Dataset, found: float) -> Claim:
     depth, power = int(one["depth"]), float(one["power"])
-    return Claim(
-        statement=f"depth {depth}, {_rule(power)}: effective depth from the learning curve",
-        source="Eqs. 21, 22",
-        relation="=",
-        expected=float(map_dynamics.effective_depth(depth, power)),
-        measured=_measured(one, data.attrs["target"]),
-        tolerance=_error(one),
-        tolerance_from="slope of a cubic spline, h³ with h the step over the mode's time scale, "
-        "× 10 for the derivatives; × d_eff²/2 from stiffness to depth",
+    said = f"depth {depth}, {_rule(power)}: effective depth from the learning curve"
+    because = "slope of a cubic spline, h³ with h the step over the mode's time scale, "
+    because += "× 10 for the derivatives; × d_eff²/2 from stiffness to depth"
+    return claim(said, "Eqs. 21, 22").equals(
+        found, map_dynamics.effective_depth(depth, power), within=_error(one), because=because
     )
 
 
 def _error(one: xr.Dataset) -> float:
     h = float(one["time"][1] - one["time"][0]) * float(one["unit"])
-    depth = map_dynamics.effective_depth(int(one["depth"]), float(one["power"]))
-    return float(10 * h**3 * depth**2 / 2)
+    return map_dynamics.spline_depth_error(h, int(one["depth"]), float(one["power"]))
 
 
 def _rates(one: xr.Dataset, target: float) -> tuple[np.ndarray, np.ndarray]:

@@ -14,11 +14,11 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.numerics.precision import in_float64
-from learndyn.plotting import panels
+from learndyn.plotting import legend, panels
 from learndyn.simulation.flow import RTOL
-from learndyn.studies.claims import Claim
+from learndyn.studies.claims import Claim, claim
 from learndyn.studies.curvature2020linear._model import RULES, linear_system
-from learndyn.studies.registry import Report
+from learndyn.studies.registry import Report, cases
 from learndyn.theory.deep_linear import modes
 
 TITLE = "Paths and speeds of a singular mode in the plane (σ1, σ2), d = 2"
@@ -27,6 +27,7 @@ SLACK = 1e4 * RTOL  # steps of the integrator, times the growth of their errors
 SLACK_FROM = "rtol 1e-10 of the integrator × 1e4 for the number of steps and the growth of errors"
 STEP = 1e-3  # learning rate of the single steps
 ROUNDING = 1e-10  # of one such step, by eigenvectors in float64
+ROUNDING_FROM = "rounding of one step of the real network"
 MOVED = 1e3 * SLACK  # what cannot be the integrator's
 
 
@@ -51,13 +52,9 @@ PRESETS = {"quick": Params(), "paper": Params(unaligned_depth=3, points=81, grid
 def compute(params: Params, report: Report) -> xr.Dataset:
     """Field on a grid, paths of theory and networks, and what the errata are about."""
     times = _times(params)
-    parts = []
-    for number, name in enumerate(RULES):
-        parts.append(_aligned(params, name, times))
-        report((number + 1) / (len(RULES) + 2))
+    parts = [_aligned(params, name, times) for name in cases(list(RULES), report, end=0.7)]
     aligned = cast(xr.Dataset, xr.concat(parts, xr.Variable("rule", list(RULES))))
-    others = [_others(params, name, times) for name in FULL]
-    report(1.0)
+    others = [_others(params, name, times) for name in cases(FULL, report, begin=0.7)]
     rest = cast(xr.Dataset, xr.concat(others, xr.Variable("full_rule", FULL)))
     attributes = {"target": params.target, "unaligned_depth": params.unaligned_depth}
     return xr.merge([aligned, rest]).assign_coords(time=times).assign_attrs(attributes)
@@ -165,12 +162,14 @@ def _plane(axis: Axes, data: xr.Dataset, target: float, *, dots: bool) -> None:
         axis.plot(*real[early][::4].T, ".", color="black", markersize=2.5)
         if dots:
             axis.plot(*path[early][::5].T, "o", color="red", markersize=3.5)
-    axis.plot([], [], "r-", label="modes, Eqs. 14 and 25")
-    axis.plot([], [], "k.", markersize=3, label="real network")
-    if dots:
-        axis.plot([], [], "ro", markersize=4, label="equal times")
     axis.set(xlim=(0, 2.5), ylim=(0, 2.5), xlabel="$σ_1$", ylabel="$σ_2$", aspect="equal")
-    axis.legend(fontsize=6.5, loc="upper right")
+    styles: dict[str, dict[str, Any]] = {
+        "modes, Eqs. 14 and 25": {"color": "red"},
+        "real network": {"color": "black", "marker": ".", "ms": 3},
+    }
+    if dots:
+        styles["equal times"] = {"color": "red", "marker": "o", "ms": 4}
+    legend(axis, styles, fontsize=6.5, loc="upper right", frameon=True)
 
 
 def _converged(axis: Axes, data: xr.Dataset) -> None:
@@ -183,17 +182,39 @@ def _converged(axis: Axes, data: xr.Dataset) -> None:
     axis.axline((0, 0), slope=1, color="0.6", linewidth=0.8)
     axis.set(xlabel="converged weights, SGD", ylabel="converged weights, other rule")
     axis.set_title("F  the same end?", fontsize=10, loc="left")
-    axis.legend(fontsize=6.5)
+    legend(axis, fontsize=6.5)
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """Paths, speeds, timing; and two sentences that hold for less than they say."""
-    claims = [_kept(data.sel(rule=str(name)), str(name)) for name in data["rule"].values]
-    claims += [_scaling(data.sel(rule=name), name) for name in FULL]
-    claims += [_constant(data.sel(rule=name), name) for name in ("√NGD", "√NGD-d")]
-    maps = data["network"].prod("layer")
+    return [
+        *(_kept(data.sel(rule=str(name)), str(name)) for name in data["rule"].values),
+        *(_exponent(data.sel(rule=name), name) for name in FULL),
+        *(_constant(data.sel(rule=name), name) for name in ("√NGD", "√NGD-d")),
+        *_same(data),
+        *(_apart(data, name) for name in FULL[1:]),
+        *(_unfrozen(data, name) for name in FULL),
+        _small("modes with two strengths at zero are frozen: largest |σ̄|", "footnote 3",
+               abs(data["zero_map"].isel(zero=2))),
+    ]  # fmt: skip
+
+
+def _small(statement: str, source: str, values: xr.DataArray) -> Claim:
+    return claim(statement, source).equals(values.max(), 0.0, within=SLACK, because=SLACK_FROM)
+
+
+def _kept(data: xr.Dataset, name: str) -> Claim:
+    kept = {"NGD-d": "log σ1/σ2", "√NGD-d": "|σ1| − |σ2|"}.get(name, "σ1² − σ2²")
+    source = {"NGD-d": "Eq. 24, Fig. 1D", "√NGD-d": "Eq. 26, Fig. 1E"}.get(name, "Eq. 7, Fig. 1")
+    drift = abs(data["invariant"] - data["invariant"].isel(time=0))
+    return _small(f"{name} conserves {kept} along networks' paths: drift", source, drift)
+
+
+def _same(data: xr.Dataset) -> list[Claim]:
+    """What paths, times, ends and networks share."""
+    maps, loss = data["network"].prod("layer"), data["loss"]
     ends = data["network"].isel(time=-1).sel(rule=FULL)
-    claims += [
+    return [
         _small("modes (Eqs. 14, 24, 26) and real networks on one path: largest |Δσ|",
                "Eqs. 14, 24, 26", abs(data["theory"] - data["network"])),
         _small("NGD and NGD-d cross the contours at equal times: largest |Δσ̄|", "Fig. 1B, D",
@@ -201,33 +222,8 @@ def check(data: xr.Dataset) -> list[Claim]:
         _small("SGD, NGD and √NGD end in one point of the plane: largest |Δσ|, aligned modes",
                "Fig. 1A-C", ends.max("rule") - ends.min("rule")),
         _small("unaligned networks have converged: largest loss over that at the start", "Fig. 1",
-               data["loss"].isel(time=-1) / data["loss"].isel(time=0)),
-        *[_apart(data, name) for name in FULL[1:]],
-        *[_unfrozen(data, name) for name in FULL],
-        _small("modes with two strengths at zero are frozen: largest |σ̄|", "footnote 3",
-               abs(data["zero_map"].isel(zero=2))),
+               loss.isel(time=-1) / loss.isel(time=0)),
     ]  # fmt: skip
-    return claims
-
-
-def _kept(data: xr.Dataset, name: str) -> Claim:
-    kept = {"NGD-d": "log σ1/σ2", "√NGD-d": "|σ1| − |σ2|"}.get(name, "σ1² − σ2²")
-    source = {"NGD-d": "Eq. 24, Fig. 1D", "√NGD-d": "Eq. 26, Fig. 1E"}.get(name, "Eq. 7, Fig. 1")
-    invariant = data["invariant"]
-    drift = abs(invariant - invariant.isel(time=0))
-    return _small(f"{name} conserves {kept} along networks' paths: drift", source, drift)
-
-
-def _small(statement: str, source: str, values: xr.DataArray) -> Claim:
-    return Claim(
-        statement=statement,
-        source=source,
-        relation="=",
-        expected=0.0,
-        measured=float(values.max()),
-        tolerance=SLACK,
-        tolerance_from=SLACK_FROM,
-    )
 
 
 def _speed(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
@@ -238,60 +234,38 @@ def _speed(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
     return np.linalg.norm(data["velocity"].values, axis=1) / gap, j
 
 
-def _scaling(data: xr.Dataset, name: str) -> Claim:
+def _exponent(data: xr.Dataset, name: str) -> Claim:
     speed, j = _speed(data)
-    return Claim(
-        statement=f"{name}: exponent of ‖σ̇‖/|σ_Δ| in ‖j‖ is 1 − 2/q",
-        source="Eqs. 8, 13, 15, 16",
-        relation="=",
-        expected=1 - 2 * _options(name)["power"],
-        measured=float(np.polyfit(np.log(j), np.log(speed), 1)[0]),
-        tolerance=ROUNDING,
-        tolerance_from="rounding of one step of the real network",
-    )
+    said = claim(f"{name}: exponent of ‖σ̇‖/|σ_Δ| in ‖j‖ is 1 − 2/q", "Eqs. 8, 13, 15, 16")
+    found, expected = np.polyfit(np.log(j), np.log(speed), 1)[0], 1 - 2 * _options(name)["power"]
+    return said.equals(found, expected, within=ROUNDING, because=ROUNDING_FROM)
 
 
 def _constant(data: xr.Dataset, name: str) -> Claim:
     speed, _ = _speed(data)
-    return Claim(
-        statement=f"{name}: ‖σ̇‖/|σ_Δ| = η everywhere; the value farthest from it",
-        source="Eq. 16" if name == "√NGD" else "Eq. 26",
-        relation="=",
-        expected=1.0,
-        measured=float(speed[np.argmax(abs(speed - 1))]),
-        tolerance=ROUNDING,
-        tolerance_from="rounding of one step of the real network",
+    said = f"{name}: ‖σ̇‖/|σ_Δ| = η everywhere; the value farthest from it"
+    return claim(said, "Eq. 16" if name == "√NGD" else "Eq. 26").equals(
+        speed[np.argmax(abs(speed - 1))], 1.0, within=ROUNDING, because=ROUNDING_FROM
     )
 
 
 def _apart(data: xr.Dataset, name: str) -> Claim:
     one, other = (data["weights"].sel(full_rule=n).values for n in ("SGD", name))
-    return Claim(
-        statement=f"unaligned networks of depth {data.attrs['unaligned_depth']}: {name} converges "
-        "elsewhere than SGD, ‖Δw‖/‖w‖",
-        source="abstract, Sec. 5",
-        relation="≥",
-        expected=MOVED,
-        measured=float(np.linalg.norm(one - other) / np.linalg.norm(one)),
-        tolerance=0.0,
-        tolerance_from="1e3 × the integrator's error; one path would have one end",
-        kind="erratum",
-        printed="follows precisely the same path as gradient descent (true for aligned modes)",
-        printed_value=0.0,
+    said = f"unaligned networks of depth {data.attrs['unaligned_depth']}: {name} converges "
+    printed = "follows precisely the same path as gradient descent (true for aligned modes)"
+    sentence = claim(f"{said}elsewhere than SGD, ‖Δw‖/‖w‖", "abstract, Sec. 5").erratum(
+        printed, 0.0
     )
+    distance = np.linalg.norm(one - other) / np.linalg.norm(one)
+    because = "1e3 × the integrator's error; one path would have one end"
+    return sentence.at_least(distance, MOVED, because=because)
 
 
 def _unfrozen(data: xr.Dataset, name: str) -> Claim:
     ends = data["zero_map"].sel(full_rule=name).isel(time=-1, zero=[0, 1]).values
-    return Claim(
-        statement=f"{name}: a mode with σ̄ = 0 but one strength above zero learns σ̄_*",
-        source="footnote 3",
-        relation="=",
-        expected=data.attrs["target"],
-        measured=float(ends[np.argmax(abs(ends - data.attrs["target"]))]),
-        tolerance=SLACK,
-        tolerance_from=SLACK_FROM,
-        kind="erratum",
-        printed="inactive modes that have σ̄ = 0 stay frozen (true where two strengths are 0)",
-        printed_value=0.0,
-    )
+    target = data.attrs["target"]
+    said = f"{name}: a mode with σ̄ = 0 but one strength above zero learns σ̄_*"
+    printed = "inactive modes that have σ̄ = 0 stay frozen (true where two strengths are 0)"
+    farthest = ends[np.argmax(abs(ends - target))]
+    sentence = claim(said, "footnote 3").erratum(printed, 0.0)
+    return sentence.equals(farthest, target, within=SLACK, because=SLACK_FROM)

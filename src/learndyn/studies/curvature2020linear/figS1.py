@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 import learndyn as ld
 from learndyn.analysis import fit_power_law
 from learndyn.numerics.linalg import orthonormal_rows
-from learndyn.numerics.matrix_product import sides
+from learndyn.numerics.matrix_product import block_condition
 from learndyn.numerics.precision import in_float64
-from learndyn.plotting import panels
-from learndyn.studies.claims import Claim
+from learndyn.plotting import legend, panels
+from learndyn.studies.claims import Claim, claim
 from learndyn.studies.curvature2020linear._model import RULES, linear_system
-from learndyn.studies.registry import Report
+from learndyn.studies.registry import Report, cases
 from learndyn.studies.statistics import student_bound
 from learndyn.theory.deep_linear import map_dynamics
 
@@ -24,6 +24,8 @@ TITLE = "Parameter and loss update speeds against the scale of the weights"
 LEVEL = 0.01  # chance of a false alarm, over all slopes together
 SMALL = 0.2  # scales up to which slopes are fitted: there the target dominates Δ
 FLAT = 0.1  # slopes below it are those of zero-power laws, which are exact
+EQUATIONS = {"speed": "S.I.16", "loss_rate": "S.I.17"}
+ROOTS = ["√NGD", "√NGD-d"]
 ROUNDING = 1e-12  # of products and eigenvalues of a few well-conditioned 6 × 6 matrices
 
 
@@ -46,35 +48,28 @@ PRESETS = {"quick": Params(), "paper": Params(width=12, depths=(2, 3, 4, 5), sca
 def compute(params: Params, report: Report) -> xr.Dataset:
     """‖dw/dt‖/√L and −(dL/dt)/L of square networks α w, w balanced or drawn (Xavier)."""
     scales = np.geomspace(params.lowest, params.highest, params.scales)
-    found, conditions = [], []
-    for number, depth in enumerate(params.depths):
-        starts, targets = _draw(params, depth)
-        conditions.append([_condition(start) for start in starts])
-        for place, make in enumerate(RULES.values()):
-            report((number + place / len(RULES)) / len(params.depths))
-            found.append(_speeds(make(1.0), scales, starts, targets))
-    report(1.0)
+    drawn = {depth: _draw(params, depth) for depth in params.depths}
+    jobs = [(make(1.0), *drawn[depth]) for depth in params.depths for make in RULES.values()]
+    found = [_speeds(rule, scales, *start) for rule, *start in cases(jobs, report)]
     shape = (len(params.depths), len(RULES), 2, params.draws, len(scales), 2)
-    values = np.stack(found).reshape(shape)
-    dims = ("depth", "rule", "start", "draw", "scale")
-    names = {"speed": "‖dw/dt‖ / √L", "loss_rate": "−(dL/dt) / L"}
-    data = xr.Dataset(
+    values, dims = np.reshape(found, shape), ("depth", "rule", "start", "draw", "scale")
+    conditions = [[block_condition(start) for start in starts] for starts, _ in drawn.values()]
+    conditions = np.reshape(conditions, (len(params.depths), 2, params.draws))
+    return xr.Dataset(
         {
-            name: (dims, values[..., i], {"long_name": text})
-            for i, (name, text) in enumerate(names.items())
+            "speed": (dims, values[..., 0], {"long_name": "‖dw/dt‖ / √L"}),
+            "loss_rate": (dims, values[..., 1], {"long_name": "−(dL/dt) / L"}),
+            "condition": (("depth", "start", "draw"), conditions),
         },
-        coords={
+        {
             "depth": list(params.depths),
             "rule": list(RULES),
             "start": ["balanced", "random"],
             "scale": scales,
             "power": ("rule", [float(getattr(make(1.0), "power", 0)) for make in RULES.values()]),
         },
-        attrs={"width": params.width},
+        {"width": params.width},
     )
-    conditions = np.reshape(conditions, (len(params.depths), 2, params.draws))
-    data["condition"] = (("depth", "start", "draw"), conditions)
-    return data
 
 
 def draw(data: xr.Dataset) -> Figure:
@@ -100,38 +95,8 @@ def draw(data: xr.Dataset) -> Figure:
                 axis.plot(data["scale"], closed, ":", color=f"C{number}")
         axis.set(xscale="log", yscale="log", xlabel="scale α of the weights")
         axis.set(ylabel=data[name].attrs["long_name"], title=f"depth {depth}")
-    axes[0].plot([], [], ":", color="0.3", label="balanced (S.I.16, 17)")
-    axes[0].legend(frameon=False, fontsize=7)
+    legend(axes[0], {"balanced (S.I.16, 17)": {"ls": ":"}}, fontsize=7)
     return figure
-
-
-def check(data: xr.Dataset) -> list[Claim]:
-    """Exact for balanced weights, the same slopes for random ones; two exact zero laws."""
-    speed = data["speed"].sel(start="random")
-    rate = data["loss_rate"].sel(start="random")
-    rounding = data["condition"].sel(start="random") * np.finfo(float).eps * data.attrs["width"]
-    zero = {
-        "the speed ‖dw/dt‖/√L of √NGD and √NGD-d is √2": speed.sel(rule=["√NGD", "√NGD-d"])
-        / np.sqrt(2),
-        "the loss rate of NGD and NGD-d is −2": rate.sel(rule=["NGD", "NGD-d"]) / 2,
-    }
-    excess = (speed.sel(rule="NGD-d") / speed.sel(rule="NGD")).min()
-    return [
-        *(_exact(data, name) for name in ("speed", "loss_rate")),
-        *(_slopes(data, name) for name in ("speed", "loss_rate")),
-        *(_zero_power(text, values, rounding) for text, values in zero.items()),
-        Claim(
-            statement="NGD-d moves the weights further than NGD: smallest ratio of ‖dw/dt‖",
-            source="Fig. S.I.1, footnote 7",
-            relation="≥",
-            expected=1.0,
-            measured=float(excess),
-            tolerance=float(rounding.max()),
-            tolerance_from="NGD is the shortest update with that map velocity; rounding",
-        ),
-        *(_shift(data, name) for name in ("speed", "loss_rate")),
-        *_root_with_blocks(rate),
-    ]
 
 
 def _draw(params: Params, depth: int) -> tuple[list[tuple[np.ndarray, ...]], list[np.ndarray]]:
@@ -164,27 +129,27 @@ def _speeds(rule, scales, starts, targets):
     return jax.jit(every)(scales, stacked, jnp.stack(targets))
 
 
-def _condition(start: tuple[np.ndarray, ...]) -> float:
-    """The largest condition number of a block of the Gauss-Newton matrix."""
-    pairs = zip(*sides(start), strict=True)
-    return max(float(np.linalg.cond(left) * np.linalg.cond(right)) ** 2 for left, right in pairs)
-
-
 def _predicted(data: xr.Dataset, name: str) -> xr.DataArray:
     form = {"speed": map_dynamics.update_speed, "loss_rate": map_dynamics.loss_rate}[name]
     return abs(xr.apply_ufunc(form, data["scale"], data["depth"], data["power"]))
 
 
+def check(data: xr.Dataset) -> list[Claim]:
+    """Exact for balanced weights, the same slopes for random ones; two exact zero laws."""
+    return [
+        *(_exact(data, name) for name in EQUATIONS),
+        *(_slopes(data, name) for name in EQUATIONS),
+        *_zero_powers(data),
+        *(_shift(data, name) for name in EQUATIONS),
+        *_root_with_blocks(data["loss_rate"].sel(start="random")),
+    ]
+
+
 def _exact(data: xr.Dataset, name: str) -> Claim:
     found = data[name].sel(start="balanced") / _predicted(data, name)
-    return Claim(
-        statement=f"balanced weights follow the closed form of {data[name].long_name}, all rules",
-        source={"speed": "S.I.16", "loss_rate": "S.I.17"}[name],
-        relation="=",
-        expected=0.0,
-        measured=float(abs(found - 1).max()),
-        tolerance=ROUNDING,
-        tolerance_from="exact for w_i = α O_i; rounding",
+    said = f"balanced weights follow the closed form of {data[name].long_name}, all rules"
+    return claim(said, EQUATIONS[name]).equals(
+        abs(found - 1).max(), 0.0, within=ROUNDING, because="exact for w_i = α O_i; rounding"
     )
 
 
@@ -195,18 +160,46 @@ def _slopes(data: xr.Dataset, name: str) -> Claim:
     count = found.sizes["draw"]
     distance = abs(found.mean("draw") - closed) / found.std("draw", ddof=1) * np.sqrt(count)
     distance = distance.where(abs(closed) > FLAT)
-    cases = int(distance.notnull().sum())
-    return Claim(
-        statement=f"random weights have the exponents of balanced ones in {data[name].long_name}: "
-        "largest deviation of a mean slope, in standard errors",
-        source={"speed": "Fig. S.I.1, S.I.16", "loss_rate": "Fig. S.I.1, S.I.17"}[name],
-        relation="≤",
-        expected=student_bound(count, cases, LEVEL),
-        measured=float(distance.max()),
-        tolerance=0.0,
-        tolerance_from=f"Student t, {count} draws, {cases} slopes, {LEVEL:.0%} together",
-        rate=1 - LEVEL,
-    )
+    slopes = int(distance.notnull().sum())
+    said = f"random weights have the exponents of balanced ones in {data[name].long_name}: "
+    said += "largest deviation of a mean slope, in standard errors"
+    return claim(said, f"Fig. S.I.1, {EQUATIONS[name]}").at_most(
+        distance.max(), student_bound(count, slopes, LEVEL), rate=1 - LEVEL,
+        because=f"Student t, {count} draws, {slopes} slopes, {LEVEL:.0%} together",
+    )  # fmt: skip
+
+
+def _slope(values: xr.DataArray) -> xr.DataArray:
+    fit = lambda y: fit_power_law(values["scale"].values, y).slope
+    return xr.apply_ufunc(fit, values, input_core_dims=[["scale"]], vectorize=True)
+
+
+def _zero_powers(data: xr.Dataset) -> list[Claim]:
+    """Laws that do not know the scale; and the block-wise rule, which moves further."""
+    drawn = data.sel(start="random")
+    speed, rate = drawn["speed"], drawn["loss_rate"]
+    rounding = drawn["condition"] * np.finfo(float).eps * data.attrs["width"]
+    excess = (speed.sel(rule="NGD-d") / speed.sel(rule="NGD")).min()
+    laws = {
+        "the speed ‖dw/dt‖/√L of √NGD and √NGD-d is √2": speed.sel(rule=ROOTS) / np.sqrt(2),
+        "the loss rate of NGD and NGD-d is −2": rate.sel(rule=["NGD", "NGD-d"]) / 2,
+    }
+    said = lambda text: f"zero-power law, exact for random weights too: {text}; largest relative "
+    unit = "deviation, in units of rounding × condition number"
+    because = "rounding times the condition number of the blocks, draw by draw"
+    further = "NGD-d moves the weights further than NGD: smallest ratio of ‖dw/dt‖"
+    return [
+        *(
+            claim(said(text) + unit, "S.I. section 3").at_most(
+                (abs(ratio - 1) / rounding).max(), 1.0, because=because
+            )
+            for text, ratio in laws.items()
+        ),
+        claim(further, "Fig. S.I.1, footnote 7").at_least(
+            excess, 1.0, within=rounding.max(),
+            because="NGD is the shortest update with that map velocity; rounding",
+        ),
+    ]  # fmt: skip
 
 
 def _shift(data: xr.Dataset, name: str) -> Claim:
@@ -215,63 +208,33 @@ def _shift(data: xr.Dataset, name: str) -> Claim:
     slope = _slope(closed)
     ratio = (data[name].sel(start="random") / closed).isel(scale=0, drop=True)
     shift = (-xr.ufuncs.log(ratio) / slope).where(abs(slope) > FLAT)
-    count, cases = shift.sizes["draw"], int(shift.isel(draw=0).notnull().sum())
-    error = shift.std("draw", ddof=1) / np.sqrt(count)
-    upper = shift.mean("draw") + error * student_bound(count, cases, LEVEL, sides=1)
-    return Claim(
-        statement=f"random weights shift curves of {data[name].long_name} to the right, or SGD's "
-        "not at all: upper confidence limit of log(shift in α) of the curve with the smallest "
-        f"(mean shifts are factors of {np.exp(float(shift.mean('draw').min())):.2f} to "
-        f"{np.exp(float(shift.mean('draw').max())):.2f})",
-        source="Fig. S.I.1",
-        relation="≥",
-        expected=0.0,
-        measured=float(upper.min()),
-        tolerance=0.0,
-        tolerance_from=f"Student t, {count} draws, {cases} curves, {LEVEL:.0%} together",
-        rate=1 - LEVEL,
-    )
-
-
-def _slope(values: xr.DataArray) -> xr.DataArray:
-    fit = lambda y: fit_power_law(values["scale"].values, y).slope
-    return xr.apply_ufunc(fit, values, input_core_dims=[["scale"]], vectorize=True)
-
-
-def _zero_power(text: str, ratio: xr.DataArray, rounding: xr.DataArray) -> Claim:
-    return Claim(
-        statement=f"zero-power law, exact for random weights too: {text}; largest relative "
-        "deviation, in units of rounding × condition number",
-        source="S.I. section 3",
-        relation="≤",
-        expected=1.0,
-        measured=float((abs(ratio - 1) / rounding).max()),
-        tolerance=0.0,
-        tolerance_from="rounding times the condition number of the blocks, draw by draw",
-    )
+    count, curves = shift.sizes["draw"], int(shift.isel(draw=0).notnull().sum())
+    mean, error = shift.mean("draw"), shift.std("draw", ddof=1) / np.sqrt(count)
+    upper = mean + error * student_bound(count, curves, LEVEL, sides=1)
+    said = f"random weights shift curves of {data[name].long_name} to the right, or SGD's "
+    said += "not at all: upper confidence limit of log(shift in α) of the curve with the smallest "
+    least, most = np.exp(float(mean.min())), np.exp(float(mean.max()))
+    said += f"(mean shifts are factors of {least:.2f} to {most:.2f})"
+    return claim(said, "Fig. S.I.1").at_least(
+        upper.min(), 0.0, rate=1 - LEVEL,
+        because=f"Student t, {count} draws, {curves} curves, {LEVEL:.0%} together",
+    )  # fmt: skip
 
 
 def _root_with_blocks(rate: xr.DataArray) -> list[Claim]:
     """√NGD-d has √NGD's speed, which the zero-power law covers, but not its loss rate."""
-    ratio = rate.sel(rule="√NGD-d") / rate.sel(rule="√NGD")
-    ratio = ratio.isel(scale=0)  # one number a draw
-    count, depths = ratio.sizes["draw"], ratio["depth"].values
+    ratio = (rate.sel(rule="√NGD-d") / rate.sel(rule="√NGD")).isel(scale=0)  # one number a draw
+    count, depths, mean = ratio.sizes["draw"], ratio["depth"].values, ratio.mean("draw")
     half = student_bound(count, len(depths), LEVEL, sides=1) * ratio.std("draw", ddof=1)
-    mean, half = ratio.mean("draw"), half / np.sqrt(count)
+    upper = mean + half / np.sqrt(count)
+    because = f"Student t, {count} draws, {LEVEL:.0%} over all depths"
+    printed = "sNGD-d exhibits identical match with sNGD for both parameter and loss update"
+    name = lambda depth: f"√NGD-d lowers the loss more slowly than √NGD at depth {depth}"
+    found = lambda depth: f"mean ratio of loss rates {float(mean.sel(depth=depth)):.3f}"
+    said = lambda depth: f"{name(depth)}: {found(depth)}, "
     return [
-        Claim(
-            statement=f"√NGD-d lowers the loss more slowly than √NGD at depth {depth}: mean ratio "
-            f"of loss rates {float(mean.sel(depth=depth)):.3f}, with its upper confidence limit",
-            source="Fig. S.I.1",
-            relation="≤",
-            expected=1.0,
-            measured=float((mean + half).sel(depth=depth)),
-            tolerance=0.0,
-            tolerance_from=f"Student t, {count} draws, {LEVEL:.0%} over all depths",
-            kind="erratum",
-            printed="sNGD-d exhibits identical match with sNGD for both parameter and loss update",
-            rate=1 - LEVEL,
-            label=f"√NGD-d lowers the loss more slowly than √NGD at depth {depth}",
-        )
+        claim(f"{said(depth)}with its upper confidence limit", "Fig. S.I.1", name=name(depth))
+        .erratum(printed)
+        .at_most(upper.sel(depth=depth), 1.0, because=because, rate=1 - LEVEL)
         for depth in depths
     ]

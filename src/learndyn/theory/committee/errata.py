@@ -221,3 +221,13 @@ def printed_eq79(
     spectrum = {"lam_plus": lam_plus, "L": L, "beta": beta, "sigma_J": sigma_J}
     rest = features.asymptote_integral(n_trainable, **spectrum)
     return learning_curve.error_integral(alpha, eta=eta, **spectrum) + rest
+
+
+def printed_eq13_rate(p_star: Int) -> float:
+    """bocchi2026escape, Eq. 13 prints the rate 16/p* per t = η α; it is that per η α/p."""
+    return 16 / p_star
+
+
+def printed_outside_norm(p: Int, r: Int) -> float:
+    """bocchi2026escape, Sec. 7.2.1 prints 1 − r/p − 2 α/p = 0 for 1 − α r/p − 2 α/p = 0."""
+    return (p - r) / 2

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from learndyn.theory.committee.landscape import risk
+from learndyn.theory.committee.landscape import risk, solutions
 
 EPS = np.finfo(float).eps
 SIZES = [(7, 3, 2), (6, 2, 3), (5, 1, 1), (4, 6, 2)]
@@ -109,3 +109,13 @@ def test_bad_shapes():
         risk.gradient(V[0], V_star)
     with pytest.raises(ValueError, match=r"U: got shape \(2, 7\); allowed .* \(3, 7\)"):
         risk.hessian_product(V, V_star, V[:2])
+
+
+def test_rounding_covers_the_risk_and_gradient_of_solutions():
+    rng = np.random.default_rng(0)
+    for p, p_star, N in [(3, 2, 6), (9, 4, 40)]:
+        V_star = np.eye(p_star, N)
+        bound = risk.rounding(risk.risk(np.zeros((p, N)), V_star))
+        V = solutions.nearest_weights(rng.standard_normal((p, N)), V_star)
+        assert abs(risk.risk(V, V_star)) < bound < 1e-13
+        assert np.abs(risk.gradient(V, V_star)).max() < bound

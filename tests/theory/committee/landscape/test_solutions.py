@@ -229,3 +229,26 @@ def test_nearest_weights_are_a_solution_and_none_is_nearer():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(("p", "p_star"), [(4, 2), (3, 3)])
+def test_descents_find_the_distance_of_the_polar_factor(p, p_star):
+    rng = np.random.default_rng(p)
+    rho, Q, T = rng.standard_normal((p, p_star)), np.eye(p), np.diag(np.linspace(0.6, 1.4, p_star))
+    nearest = distance(polar_factor(rho), rho, Q, T)
+    found = solutions.least_distance(rho, Q, T, 3, rng)
+    np.testing.assert_allclose(found, nearest, rtol=1e-12)
+
+
+def test_norms_outside_the_teacher():
+    rng = np.random.default_rng(0)
+    W, W_star = rng.standard_normal((2, 5, 7)), np.eye(3, 7)
+    Q, rho = W @ np.swapaxes(W, 1, 2), W @ W_star.T
+    np.testing.assert_allclose(solutions.norm_outside(Q, rho), np.sum(W[..., 3:] ** 2, (1, 2)))
+    # At a solution nothing is spare; what stands across it is, once.
+    S = polar_factor(rho)
+    solved = solutions.solution_overlaps(S)[1]
+    np.testing.assert_allclose(solutions.spare_norm(solved, 3), 0.0, atol=1e-14)
+    across = np.eye(5) - S @ np.swapaxes(S, 1, 2)
+    np.testing.assert_allclose(solutions.spare_norm(solved + 0.1 * across, 3), 0.1)
+    assert np.isnan(solutions.spare_norm(np.eye(3), 3))

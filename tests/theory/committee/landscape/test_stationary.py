@@ -85,3 +85,18 @@ def test_realise_is_reproducible():
 def test_bad_sizes(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_ranks_are_those_of_the_family():
+    for point in stationary.families(4, 3, 8):
+        assert stationary.ranks(*stationary.realise(point, 8, 1), 1e-3) == (point.s, point.r)
+
+
+def test_a_blind_search_ends_at_zeros_of_the_gradient():
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        V, V_star, left = stationary.search(6, 3, 2, rng)
+        assert np.abs(risk.gradient(V, V_star)).max() == pytest.approx(left, abs=1e-14)
+        if left < 1e-12:
+            point = stationary.stationary_point(3, 2, *stationary.ranks(V, V_star, 1e-3))
+            assert risk.risk(V, V_star) == pytest.approx(point.risk, abs=1e-13)

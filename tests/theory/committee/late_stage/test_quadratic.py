@@ -76,3 +76,28 @@ def test_known_numbers():
     assert quadratic.tail_risk(3, 2, 0.0) == pytest.approx(0.05625, rel=1e-14)
     assert quadratic.tail_risk(6, 3, 0.0) == pytest.approx(0.52734375, rel=1e-14)
     assert quadratic.critical_learning_rate(1, 1) == pytest.approx(1 / 12, rel=1e-14)
+
+
+def test_a_clock_that_starts_late_moves_a_tail_by_no_more_than_tail_error():
+    delay, t = 3.0, np.array([1000.0, 1010.0])
+    for power in (1, 2):
+        late = (t - delay) ** -float(power)
+        ratio = late[0] * t[0] ** power
+        slope = np.diff(np.log(late))[0] / np.diff(np.log(t))[0]
+        bound = quadratic.tail_error(power, delay, t[0])
+        assert ratio - 1 == pytest.approx(bound, rel=0.01)
+        assert -slope - power == pytest.approx(bound, rel=0.01)
+        assert quadratic.tail_error(power, delay, t[0], 5.0) == pytest.approx(5 * bound)
+
+
+def test_errors_of_rates_are_first_order():
+    assert quadratic.linear_error(-3.0, 1e-6) == pytest.approx(3e-3)
+    p, p_star, delta = 3, 2, 1e-4
+    rate = quadratic.disturbed_rate_error(p, p_star, delta)
+    assert rate == -quadratic.scale_rate(p, p_star) * delta
+    # A rate that is off by its error vanishes elsewhere by the bound's.
+    eta_c = quadratic.critical_learning_rate(p, p_star)
+    moved = eta_c + quadratic.disturbed_bound_error(p, p_star, delta)
+    assert quadratic.trace_rate(p, p_star, moved) == pytest.approx(rate)
+    half = quadratic.approach_correction(p, p_star, 0.1) / 50.0
+    assert quadratic.approach_error(p, p_star, 0.1, 100.0) == pytest.approx(half)

@@ -136,3 +136,27 @@ def test_half_loss_time_solves_its_definition():
         1 - quadratic_plateau.late_loss_reduction(t, 6, 3, 0.01)
     )
     assert left == pytest.approx(quadratic_plateau.start_risk(6, 3) / 2, rel=1e-12)
+
+
+def test_second_order_terms(quadratics):
+    p, p_star, eps, t = 3, 2, 1e-3, 1.2
+    assert quadratic_plateau.settled_error(3.0, np.array([0.1, -0.2])) == pytest.approx(
+        np.exp(-3) + 0.04
+    )
+    assert quadratic_plateau.overlap_square(0.0, p, p_star, eps) == pytest.approx(
+        p * p_star * eps**2
+    )
+    # The flow from entries ε each has |ρ(0)|² = p p* ε².
+    begin = quadratics.start(
+        quadratic_plateau.norm_fixed_point(p) * np.eye(p), np.full((p, p_star), eps)
+    )
+    system = quadratics.system(p, p_star, 0.1)
+    record = ld.solve(system, [0.0, t / 0.1], start=begin, order="flow", rtol=1e-10, atol=1e-14)
+    found = float((record["R"][-1] ** 2).sum())
+    assert quadratic_plateau.overlap_square(t, p, p_star, eps) == pytest.approx(found, rel=1e-4)
+
+
+def test_time_scale_of_the_loss_is_that_of_the_overlaps_squared():
+    for p, p_star in [(3, 2), (8, 3)]:
+        efold = 1 / (2 * quadratic_plateau.growth_rate(p, p_star))
+        assert quadratic_plateau.loss_time_scale(p_star) == pytest.approx(efold / p)

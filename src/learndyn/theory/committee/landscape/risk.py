@@ -40,6 +40,11 @@ def risk(V: ArrayLike, V_star: ArrayLike) -> float:
     return float(_mean_gap(V, V_star) ** 2 + 2 * spread)
 
 
+def rounding(risk_at_zero: float) -> float:
+    """64 ε (1 + R(V=0)): what rounding leaves of a zero risk, or of an entry of its gradient."""
+    return 64 * float(np.finfo(np.float64).eps) * (1 + risk_at_zero)
+
+
 def gradient(V: ArrayLike, V_star: ArrayLike) -> np.ndarray:
     """Gradient of the population risk in the student weights (Eq. 24 for general T).
 

@@ -9,6 +9,8 @@ general T is allowed here, and None means T = I.
 import numpy as np
 from numpy.typing import ArrayLike
 
+from learndyn.numerics import stiefel
+
 
 def polar_factor(rho: ArrayLike) -> np.ndarray:
     """S = rho (rhoᵀ rho)^(-1/2) (Eqs. 19 and 22): the nearest solution to a student at rho.
@@ -90,6 +92,55 @@ def distance_gradient(S: ArrayLike, rho0: ArrayLike, T: ArrayLike | None = None)
     S, rho0 = _tall("S", S), _tall("rho0", rho0)
     ratio = S.shape[0] / S.shape[1]
     return 2 * ratio * S @ _teacher(T, S.shape[1]) - 2 * np.sqrt(ratio) * rho0
+
+
+def least_distance(
+    rho0: ArrayLike,
+    Q0: ArrayLike,
+    T: ArrayLike | None,
+    descents: int,
+    rng: np.random.Generator,
+) -> float:
+    """The least `distance` over all solutions, by descents that know no closed form.
+
+    For p = p* the S fall into two components, and a descent stays in its own: each random S is
+    taken with both signs of its first column.
+
+    Args:
+        rho0: student-teacher overlaps of the start, shape (p, p*).
+        Q0: student-student overlaps of the start, shape (p, p).
+        T: teacher overlaps, shape (p*, p*); None is the paper's T = I.
+        descents: random S to begin at.
+        rng: draws them.
+
+    Returns:
+        The least D(S)/N found.
+    """
+    both = lambda S: (distance(S, rho0, Q0, T), distance_gradient(S, rho0, T))
+    p, p_star = np.shape(rho0)
+    found = []
+    for _ in range(descents):
+        S = stiefel.random_point(p, p_star, rng)
+        for sign in (1, -1):
+            S[:, 0] *= sign
+            found.append(stiefel.minimise(both, S).value)
+    return min(found)
+
+
+def norm_outside(Q: ArrayLike, rho: ArrayLike) -> np.ndarray:
+    """tr Q − |rho|², the student's norm outside the span of a teacher with T = I, (...,)."""
+    Q, rho = np.asarray(Q, dtype=np.float64), np.asarray(rho, dtype=np.float64)
+    return np.einsum("...kk->...", Q) - np.sum(rho**2, axis=(-2, -1))
+
+
+def spare_norm(Q: ArrayLike, p_star: int) -> np.ndarray:
+    """Mean of the p − p* smallest eigenvalues of Q, (...,): what a student must give up (T = I).
+
+    NaN for p = p*, which has none.
+    """
+    Q = np.asarray(Q, dtype=np.float64)
+    spare = np.linalg.eigvalsh(Q)[..., : Q.shape[-1] - p_star]
+    return spare.mean(-1) if spare.shape[-1] else np.full(Q.shape[:-2], np.nan)
 
 
 def nearest_weights(V: ArrayLike, V_star: ArrayLike) -> np.ndarray:

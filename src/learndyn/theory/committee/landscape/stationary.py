@@ -8,11 +8,14 @@ Hessian spectra are in `spectra`.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy.optimize import least_squares
 
 from learndyn.numerics import checks, stiefel
 from learndyn.numerics.types import Int
+from learndyn.theory.committee.landscape import risk
 
 
 @dataclass(frozen=True)
@@ -78,8 +81,8 @@ def stationary_point(p: Int, p_star: Int, s: Int, r: Int) -> StationaryPoint:
         b = p * (1 - s / p_star) / (s + r + 2)
         a = b + p / p_star
     a = a if s else 0.0
-    risk = 1 + 2 / p_star - (a * s + b * r) / p - 2 * a * s / (p * p_star)
-    return StationaryPoint(p, p_star, s, r, a, b, risk)
+    level = 1 + 2 / p_star - (a * s + b * r) / p - 2 * a * s / (p * p_star)
+    return StationaryPoint(p, p_star, s, r, a, b, level)
 
 
 def families(p: Int, p_star: Int, N: Int | None = None) -> list[StationaryPoint]:
@@ -128,6 +131,36 @@ def realise(
     U = stiefel.random_point(point.p_star, point.s, rng).T
     M = stiefel.random_point(point.p, point.s + point.r, rng)
     return M @ np.concatenate([np.sqrt(point.a) * U @ V_star, np.sqrt(point.b) * Ot]), V_star
+
+
+def search(
+    N: int, p: int, p_star: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """A zero of the gradient, by Levenberg-Marquardt from a random start: it knows no families.
+
+    Args:
+        N: input dimension.
+        p: number of student units.
+        p_star: number of teacher units.
+        rng: draws the start, normal and of a size uniform in 0 to 2.
+
+    Returns:
+        (V, V_star, left): the weights found, the teacher, and the gradient's largest entry.
+    """
+    V_star, eps = np.eye(p_star, N), np.finfo(np.float64).eps
+    start = rng.uniform(0, 2) * rng.standard_normal(p * N) / np.sqrt(N)
+    gradient = lambda x: risk.gradient(x.reshape(p, N), V_star).ravel()
+    hessian = lambda x: risk.hessian(x.reshape(p, N), V_star)
+    tight: dict[str, Any] = {"method": "lm", "xtol": eps, "ftol": eps, "gtol": eps}
+    zero = least_squares(gradient, start, jac=hessian, **tight)  # pyright: ignore[reportArgumentType]
+    return zero.x.reshape(p, N), V_star, float(np.abs(zero.fun).max())
+
+
+def ranks(V: np.ndarray, V_star: np.ndarray, tolerance: float) -> tuple[int, int]:
+    """Ranks s and r of V inside the span of an orthonormal teacher and orthogonal to it."""
+    inside = V @ V_star.T
+    rank = lambda part: int(np.linalg.matrix_rank(part, tol=tolerance))
+    return rank(inside), rank(V - inside @ V_star)
 
 
 def _check_ranks(p, p_star, s, r):

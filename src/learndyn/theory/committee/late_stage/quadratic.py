@@ -45,6 +45,32 @@ def tail_norm(p: Int, p_star: Int) -> float:
     return p**2 * (p_star + 2) / (16 * (p + 2))
 
 
+def tail_error(power: Int, delay: float, t: float, of: float = 1.0) -> float:
+    """By how much a tail ∝ (t − t₀)^(−power), 0 ≤ t₀ ≤ delay, differs from `of` ∝ t^(−power).
+
+    First order in t₀/t, relative and in the exponent alike: power · delay/t. 1/q_⊥ grows linearly
+    once all directions are learned, so that the clock of `tail_norm` (power 1) and of `tail_risk`
+    (power 2) starts between 0 and that time.
+    """
+    return of * power * delay / t
+
+
+def linear_error(rate: float, risk: float) -> float:
+    """|rate| √R: error of a linearised rate where the risk is R, at a distance of order √R."""
+    return float(abs(rate) * np.sqrt(risk))
+
+
+def disturbed_rate_error(p: Int, p_star: Int, delta: float) -> float:
+    """By how much a disturbance δ, relative to Q, moves rates: δ times the fastest of them."""
+    return abs(scale_rate(p, p_star)) * delta
+
+
+def disturbed_bound_error(p: Int, p_star: Int, delta: float) -> float:
+    """By how much δ moves the η at which `trace_rate` vanishes: its own error over its slope."""
+    slope = -trace_rate(p, p_star, 0.0) / critical_learning_rate(p, p_star)
+    return disturbed_rate_error(p, p_star, delta) * (1 / slope)
+
+
 def approach_distance(p: Int, p_star: Int) -> float:
     """Lim t |rho(t) − rho_bar| of a start Q = q I for p > p*, p^(3/2) p* (p − p*)/(32 (p + 2)).
 
@@ -91,3 +117,8 @@ def approach_correction(p: Int, p_star: Int, noise_strength: float = 0.0) -> flo
     second = 16 * eta**2 * (q + 2) ** 2 * (p + q + 4)
     kappa = (flow + first - second) / (p**2 * (q + 2) ** 2 * (p * q - 4 * eta * (q + 2)))
     return float(kappa * tail_norm(p, q))
+
+
+def approach_error(p: Int, p_star: Int, noise_strength: float, t: float) -> float:
+    """k over the beginning t/2 of a window that ends at t: relative error of the tail's rate."""
+    return 2 * approach_correction(p, p_star, noise_strength) / t

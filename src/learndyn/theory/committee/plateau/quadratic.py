@@ -49,6 +49,22 @@ def overlap_growth(t: Array | float, p: Int, p_star: Int, q0: float = 1.0) -> Ar
     return np.exp(growth_rate(p, p_star) * t) * np.sqrt(norm_path(t, p, q0) / q0)
 
 
+def overlap_square(t: Array | float, p: Int, p_star: Int, epsilon: float) -> Array:
+    """|ρ(t)|² of starts on the plateau with ρ ~ N(0, ε²): by how much linearisation is wrong."""
+    growth = overlap_growth(t, p, p_star, q0=norm_fixed_point(p))
+    return p * p_star * (epsilon * growth) ** 2
+
+
+def settled_error(relaxations: float, overlap: Array | float) -> float:
+    """What so many relaxation times of the norm leave of it, and |ρ|², which acts on it."""
+    return float(np.exp(-relaxations) + np.max(np.square(overlap)))
+
+
+def loss_time_scale(p_star: Int) -> float:
+    """p*/16, in which the loss reduction grows by e in t̃ = η α/p, whatever p is (Sec. 7.3)."""
+    return p_star / 16
+
+
 def loss_reduction(t: Array | float, p: Int, p_star: Int, epsilon: Array | float) -> Array:
     """⟨(R(0) − R(t))/R(0)⟩ of starts on the plateau with ρ ~ N(0, ε²) (Eq. 13).
 
