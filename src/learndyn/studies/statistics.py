@@ -1,5 +1,9 @@
 """Bounds that chance allows."""
 
+import math
+from collections.abc import Hashable
+
+import xarray as xr
 from scipy import stats
 
 
@@ -16,6 +20,22 @@ def student_bound(count: int, entries: int = 1, level: float = 0.01, *, sides: i
         The bound.
     """
     return float(stats.t(count - 1).ppf(1 - level / (sides * entries)))
+
+
+def mean_bound(values: xr.DataArray, over: Hashable, level: float = 0.01) -> float:
+    """How far the mean of independent values may be from its expectation, by Student's t.
+
+    Args:
+        values: with one dimension.
+        over: its name.
+        level: chance that the mean lies beyond the bound.
+
+    Returns:
+        The bound, in the units of the values.
+    """
+    count = values.sizes[over]
+    error = float(values.std(over, ddof=1)) / math.sqrt(count)
+    return student_bound(count, level=level) * error
 
 
 def clopper_pearson(held: int, count: int, level: float = 0.95) -> tuple[float, float]:
