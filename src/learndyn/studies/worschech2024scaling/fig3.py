@@ -17,9 +17,9 @@ import learndyn as ld
 from learndyn.numerics.progress import Counter
 from learndyn.plotting import panels
 from learndyn.problems.empirical import principal
+from learndyn.problems.files import first_channel
 from learndyn.studies.registry import Report
 from learndyn.studies.worschech2024scaling._fig3_claims import check as check
-from learndyn.studies.worschech2024scaling._images import first_channel
 from learndyn.studies.worschech2024scaling._model import committee_system
 from learndyn.studies.worschech2024scaling._starts import step_times
 from learndyn.theory.committee import errata
