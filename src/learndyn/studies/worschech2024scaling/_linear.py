@@ -182,7 +182,9 @@ def ratio_to_flow(one: xr.Dataset) -> Ratio:
     return Ratio(value, np.asarray(rest.std(0, ddof=1) / np.sqrt(starts)), starts)
 
 
-def follows_flow(one: xr.Dataset, left_out: np.ndarray, who: str, source: str) -> Claim:
+def follows_flow(
+    one: xr.Dataset, left_out: np.ndarray, who: str, source: str, printed: str = ""
+) -> Claim:
     """The claim that networks follow the flow, at the α where they do so least.
 
     Args:
@@ -190,6 +192,7 @@ def follows_flow(one: xr.Dataset, left_out: np.ndarray, who: str, source: str) -
         left_out: the relative size of what the flow leaves out, (time,).
         who: whose mean error, for the statement.
         source: of the claim.
+        printed: what the paper prints, where that is wrong.
 
     Returns:
         The claim.
@@ -198,7 +201,8 @@ def follows_flow(one: xr.Dataset, left_out: np.ndarray, who: str, source: str) -
     off, bound = np.abs(ratio.value - 1), left_out + ratio.allowed(len(alpha))
     worst, name = int(np.argmax(off - bound)), f"{who}: relative deviation of the mean error"
     times = f"{ratio.starts} starts, {len(alpha)} times"
-    return claim(f"{name}, worst at α = {alpha[worst]:.4g}", source, name=name).equals(
+    said = claim(f"{name}, worst at α = {alpha[worst]:.4g}", source, name=name)
+    return (said.erratum(printed) if printed else said).equals(
         off[worst],
         0.0,
         within=bound[worst],

@@ -70,6 +70,27 @@ def plateau_state(
     return Overlaps(np.tile(q[:, None, None], (1, K, K)), np.tile(r[:, None, :], (1, K, 1)), t)
 
 
+def equal_students_error(Q: float, R: ArrayLike, T: ArrayLike) -> float:
+    """ε_g where all K = M students have overlaps Q with each other and R_n with teachers (Eq. 19).
+
+    (1/π)[M arcsin(Q/(1+Q)) + (1/M) Σ_nm arcsin(T_nm/√((1+T_nn)(1+T_mm))) −
+    2 Σ_n arcsin(R_n/√((1+Q)(1+T_nn)))], the print of Eq. 19 corrected.
+
+    Args:
+        Q: Q^(1) of every pair of students.
+        R: R^(1)_n of every student, (M,).
+        T: T^(1), (M, M).
+
+    Returns:
+        The error; on the plateau where Q and R are its heights.
+    """
+    T, R = square("T", T), np.asarray(R, dtype=np.float64)
+    M, edge = len(T), np.sqrt(1 + np.diag(T))
+    teachers = np.arcsin(T / np.outer(edge, edge)).sum() / M
+    both = np.arcsin(R / (np.sqrt(1 + Q) * edge)).sum()
+    return float((M * np.arcsin(Q / (1 + Q)) + teachers - 2 * both) / np.pi)
+
+
 def near_plateau(T_levels: ArrayLike, lam: ArrayLike, size: float) -> Overlaps:
     """The plateau (K = M) with every student moved to a teacher of its own.
 
