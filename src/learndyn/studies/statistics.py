@@ -1,7 +1,6 @@
 """Bounds that chance allows."""
 
 import math
-from collections.abc import Hashable
 
 import xarray as xr
 from scipy import stats
@@ -22,7 +21,7 @@ def student_bound(count: int, entries: int = 1, level: float = 0.01, *, sides: i
     return float(stats.t(count - 1).ppf(1 - level / (sides * entries)))
 
 
-def mean_bound(values: xr.DataArray, over: Hashable, level: float = 0.01) -> float:
+def mean_bound(values: xr.DataArray, over: str, level: float = 0.01) -> float:
     """How far the mean of independent values may be from its expectation, by Student's t.
 
     Args:

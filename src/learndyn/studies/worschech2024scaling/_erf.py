@@ -9,7 +9,6 @@ import xarray as xr
 
 import learndyn as ld
 from learndyn.studies.worschech2024scaling._model import committee_system
-from learndyn.theory.committee import errata
 from learndyn.theory.committee.dynamics.moments import moment
 from learndyn.theory.committee.late_stage import deviations, erf_hessian, erf_symmetric
 from learndyn.theory.committee.late_stage import erf as erf_late
@@ -63,7 +62,6 @@ def predictions(system: ld.System, state: ld.Overlaps) -> xr.Dataset:
         "error_exact": erf_plateau.equal_students_error(Q, R, T1),
         "error_95": erf_plateau.equal_students_error(Q_95, R_95, T1),
         "error_99": erf_uniform.plateau_error(T, D, M),
-        "error_99_printed": errata.printed_eq99(T, D, M),
         "times_exact": ("mode", 1 / (eta * erf_plateau.escape_rates(T1, T2)[: M - 1])),
         "time_116": erf_uniform.escape_time(T, D, T_2, D_2, M, eta),
         "uneven_1": erf_uniform.unevenness(T1),

@@ -64,9 +64,10 @@ def compute(params: Params, report: Report) -> xr.Dataset:
 
 def _curves(params: Params, inputs: ld.Gaussian, n: int) -> xr.Dataset:
     """One N_l: every network with the flow from its start, and the means of the theory."""
-    rates, sigma_J = {"eta": params.eta, "sigma_J": params.sigma_J}, params.sigma_J
+    eta, sigma_J = params.eta, params.sigma_J
     system, inside = (
-        committee_system("linear", each, **rates, trainable=n) for each in (inputs, inputs.spectrum)
+        committee_system("linear", each, eta=eta, sigma_J=sigma_J, trainable=n)
+        for each in (inputs, inputs.spectrum)
     )
     lam, times = inputs.spectrum.values, step_times(params.horizon, params.points, system)
     Sigma = inputs.from_eigenbasis(inputs.from_eigenbasis(np.diag(lam)).T)
@@ -76,7 +77,7 @@ def _curves(params: Params, inputs: ld.Gaussian, n: int) -> xr.Dataset:
     runs = ld.simulate(system, times, starts=starts, key=keys[0], method="direct", probes=probes)
     error = lambda rows, start: given_frame.weights_error(Sigma, rows, start.teacher[0])
     flow = lambda start: given_frame.trajectory(
-        times, Sigma, n, start.weights[0], start.teacher[0], params.eta
+        times, Sigma, n, start.weights[0], start.teacher[0], eta
     )
     pairs = [*zip(runs["rows"].isel(run=0).values, starts, strict=True)]
     full, slow = (
@@ -86,7 +87,7 @@ def _curves(params: Params, inputs: ld.Gaussian, n: int) -> xr.Dataset:
         {
             "networks": (("start", "time"), np.stack([error(*pair) for pair in pairs])),
             "flow": (("start", "time"), np.stack([error(flow(s), s) for s in starts])),
-            "theory": ("time", given_frame.mean_error(times, Sigma, n, **rates)),
+            "theory": ("time", given_frame.mean_error(times, Sigma, n, eta=eta, sigma_J=sigma_J)),
             "asymptote": given_frame.mean_asymptote(Sigma, n, sigma_J=sigma_J),
             "eigenbasis": features.asymptote(lam, n, sigma_J=sigma_J),
             # An upper bound here: trained coordinates of the eigenbasis have the largest variance.

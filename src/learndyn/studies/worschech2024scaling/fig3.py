@@ -108,8 +108,8 @@ def compute(params: Params, report: Report) -> xr.Dataset:
 
 def _curves(params: Params, n: int, spectrum: ld.Spectrum, horizon: float, x) -> xr.Dataset:
     """One N_l: every network with the flow from its start, and the means of the theory."""
-    rates = {"eta": params.eta, "sigma_J": params.sigma_J}
-    system = committee_system("linear", spectrum, **rates, trainable=n)
+    eta, sigma_J = params.eta, params.sigma_J
+    system = committee_system("linear", spectrum, eta=eta, sigma_J=sigma_J, trainable=n)
     times = step_times(horizon, params.points, system)
     keys = range(params.key * params.starts, (params.key + 1) * params.starts)
     starts = [ld.start(system, key=key) for key in keys]
@@ -125,7 +125,7 @@ def _curves(params: Params, n: int, spectrum: ld.Spectrum, horizon: float, x) ->
         {
             "networks": (("start", "time"), networks),
             "flow": (("start", "time"), np.stack(flows)),
-            "theory": ("time", features.error(times, lam, n, **rates)),
+            "theory": ("time", features.error(times, lam, n, eta=eta, sigma_J=sigma_J)),
             "finite_eta": ("time", linear.mean_curve(setting, times)["error"]),
             "margin": linear.finite_size_margin(setting),
         },

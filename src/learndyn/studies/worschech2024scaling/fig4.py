@@ -29,6 +29,7 @@ from learndyn.studies.worschech2024scaling._erf import (
     spread,
 )
 from learndyn.theory.committee import errata
+from learndyn.theory.committee.dynamics.moments import moment
 from learndyn.theory.committee.plateau import erf_uniform
 
 TITLE = "Symmetric plateau of the order parameters and its length, L = 10, K = M = 4 (Fig. 4)"
@@ -66,10 +67,12 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     times = np.linspace(0, params.end, params.points)
     record = ld.solve(system, times, start=start, order="flow")
     report(1.0)
-    R_star = float(expected["R_exact"].max())
+    lam, R_star = eigenvalues(system), float(expected["R_exact"].max())
+    uniform = erf_uniform.uniform_part(moment(start.state.T, lam, 1))
     numbers = {
+        "error_99_printed": errata.printed_eq99(*uniform, params.M),
         # τ_esc for T = 1, D = 0: Eq. 116, and exactly.
-        "typical_116": erf_uniform.typical_escape_time(eigenvalues(system), params.M, ETA),
+        "typical_116": erf_uniform.typical_escape_time(lam, params.M, ETA),
         "typical_exact": ld.theory_of(system).landmarks()["escape_time"] / ETA,
         **flattest_point(record, float(expected["times_exact"].max())),
         "sigma_P": float(spread(record).sel(time=params.begin, method="nearest")),

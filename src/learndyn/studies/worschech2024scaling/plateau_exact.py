@@ -314,7 +314,7 @@ def _drawn(data: xr.Dataset) -> list[Claim]:
         claim(longer, "Eq. 116; exact rates", kind="finding").at_least(
             data["fastest_116"].min(),
             0.0,
-            within=(data["uneven_2"] ** 2).max(),
+            within=float((data["uneven_2"] ** 2).max()),
             because="the largest rate exceeds their mean; unevenness of T^(2), squared",
         ),
         claim(better, "App. C.2, Fig. 17").at_least(

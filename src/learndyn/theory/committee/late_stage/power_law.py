@@ -38,7 +38,7 @@ def error(alphas: ArrayLike, *, L: Int, beta: float, M: Int, eta: float) -> np.n
         The error, (n,).
     """
     nothing, unlearned = np.zeros(int(L)), np.full(int(L), -1 / L)
-    lam, parts = PowerLaw(int(L), int(L), beta).values, (unlearned, nothing) * 2
+    lam, parts = PowerLaw(int(L), int(L), beta).values, (unlearned, nothing, unlearned, nothing)
     groups = erf_symmetric.late_groups(alphas, *parts, lam, M, eta)
     return groups.slow + groups.fast
 
