@@ -43,7 +43,7 @@ LAM, PHI = SPECTRUM.values, SPECTRUM.counts / SPECTRUM.dim
 COVARIANCE = np.array(
     [[1.0, 0.4, 0.5, 0.2], [0.4, 0.8, 0.3, 0.5], [0.5, 0.3, 1.2, 0.6], [0.2, 0.5, 0.6, 0.9]]
 )
-UNIFORM = (0.3, 0.2), (0.15, -0.05)  # T and off-diagonal row sums D of the two levels
+UNIFORM = (0.3, 0.15), (0.2, -0.05)  # T and off-diagonal row sum D of each level
 
 
 class Row(NamedTuple):
@@ -204,8 +204,7 @@ def _plateau(params: Params) -> list[Row]:
     """Eqs. 98, 99 and 115 against Newton and the error itself, for a uniform T with D ≠ 0."""
     M, eta = 3, 0.3
     theory = ld.theory_of(committee_system("erf", SPECTRUM, K=M, M=M, eta=eta, sigma_J=1.0))
-    T, D = (np.array(x)[:, None, None] for x in UNIFORM)
-    t = T * np.eye(M) + D / (M - 1) * (1 - np.eye(M))
+    t = np.stack([erf_uniform.uniform_overlaps(T, D, M) for T, D in UNIFORM])
     (T1, D1), (T2, D2) = (erf_uniform.uniform_part(moments.moment(t, LAM, l)) for l in (1, 2))
     mean = np.full((M, M), 1 / M)  # students that are the mean of the teachers
     begin = ld.Overlaps(mean @ t @ mean, mean @ t, t)

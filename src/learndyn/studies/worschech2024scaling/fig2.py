@@ -115,9 +115,7 @@ def _curve(system: ld.System, times, start: ld.Start, order: str) -> np.ndarray:
 
 def _even_start(N: int, given: dict[str, float]) -> tuple[ld.System, ld.Start]:
     system = _system(N, N, given)
-    mean = linear.mean_state(Setting.of(system))
-    nothing = np.zeros_like(mean.R)
-    return system, ld.start(system, state=ld.Overlaps(nothing, nothing, mean.T + mean.Q))
+    return system, ld.start(system, state=linear.even_state(Setting.of(system)))
 
 
 def _system(N: int, levels: int, given: dict[str, float]) -> ld.System:
@@ -208,9 +206,9 @@ def _draw_right(axis: Axes, data: xr.Dataset) -> None:
     part = _inside(data)
     rows = (("corrected", "C2", "with finite-L term"), ("pure", "C4", "without"))
     for form, color, label in rows:
-        fit, line = _fitted(data, even, form)
-        label = f"0.6 × fit {label}, s = {fit:.3f}"
-        axis.plot(part["right"], 0.6 * line, color=color, lw=1, label=label)
+        fit = _fitted(data, even, form)
+        label = f"0.6 × fit {label}, s = {fit.exponent:.3f}"
+        axis.plot(part["right"], 0.6 * fit.at(part["right"]), color=color, lw=1, label=label)
     beta, eta = data.attrs["beta"], data.attrs["eta"]
     axis.set_title(f"N = L = {data.attrs['N_right']}, β = {beta:g}, η = {eta:g}", fontsize=9)
 
@@ -240,12 +238,11 @@ def _inside(data: xr.Dataset) -> xr.Dataset:
     return data.isel(right=(place >= 0.25) & (place <= 0.75))
 
 
-def _fitted(data: xr.Dataset, error: xr.DataArray, form: str) -> tuple[float, np.ndarray]:
-    """The exponent of a fit over `_inside`, and the fitted curve there."""
+def _fitted(data: xr.Dataset, error: xr.DataArray, form: str):
+    """A fit over `_inside`."""
     alpha = _inside(data)["right"].values
     end = _window(data)[1] if form == "corrected" else np.inf
-    fit = ld.analysis.fit_cut_power_law(alpha, error.sel(right=alpha).values, end=end)
-    return fit.exponent, fit.amplitude * (alpha**-fit.exponent - end**-fit.exponent)
+    return ld.analysis.fit_cut_power_law(alpha, error.sel(right=alpha).values, end=end)
 
 
 def check(data: xr.Dataset) -> list[Claim]:
@@ -317,14 +314,14 @@ def _exponents(data: xr.Dataset) -> list[Claim]:
             f"{name}: exponent of the simulations in the window is β/(1+β)",
             "Sec. 4.2, with the next term of Γ(s, z)",
         ).equals(
-            _fitted(data, data["right_even"].mean("even"), "corrected")[0],
+            _fitted(data, data["right_even"].mean("even"), "corrected").exponent,
             s,
             within=_scatter(data, "corrected") + turned,
             because=f"{CHANCE} over runs; next orders over the fit",
             rate=1 - LEVEL,
         ),
         claim(pure, "Sec. 4.2: the second term of Γ(s, z) is not small", kind="finding").equals(
-            _fitted(data, data["right_even"].mean("even"), "pure")[0],
+            _fitted(data, data["right_even"].mean("even"), "pure").exponent,
             float(low + high) / 2,
             within=_scatter(data, "pure") + float(high - low) / 2,
             because=f"the fit's range of local exponents; {CHANCE}",
@@ -335,7 +332,7 @@ def _exponents(data: xr.Dataset) -> list[Claim]:
 
 def _scatter(data: xr.Dataset, form: str) -> float:
     """What chance allows in the exponent of the mean of the runs."""
-    each = [_fitted(data, row, form)[0] for row in data["right_even"]]
+    each = [_fitted(data, row, form).exponent for row in data["right_even"]]
     return mean_bound(xr.DataArray(each, dims="even"), "even", LEVEL)
 
 

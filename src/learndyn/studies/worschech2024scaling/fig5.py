@@ -20,6 +20,7 @@ from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.worschech2024scaling._erf import eigenvalues, leaving, predictions
 from learndyn.studies.worschech2024scaling._model import committee_system
+from learndyn.theory.committee.plateau import erf as erf_plateau
 from learndyn.theory.committee.plateau import erf_uniform
 
 TITLE = "The plateau against M and L: flows, students, and the escape time τ_esc"
@@ -80,9 +81,8 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     """Flows and students of both panels, and escape times of many teachers."""
     left = [(M, params.left_N, params.left_N) for M in params.left_M]
     right = [(params.right_M, L, params.right_N) for L in params.right_L]
-    jobs = [("left", *job) for job in enumerate(left)] + [
-        ("right", *job) for job in enumerate(right)
-    ]
+    sides = (("left", left), ("right", right))
+    jobs = [(name, *job) for name, sizes in sides for job in enumerate(sizes)]
     rows: dict[str, list[xr.Dataset]] = {"left": [], "right": []}
     for number, (name, i, size) in enumerate(cases(jobs, report, end=0.9)):
         simulated, end = i < params.students[name == "right"], getattr(params, f"{name}_end")
@@ -263,8 +263,8 @@ def _growth(data: xr.Dataset) -> Claim:
             continue  # slower than the run is long
         inside = (spread > GROWING[0]) & (np.cumsum(spread > GROWING[1]) == 0)
         gaps.append(abs(ld.analysis.fit_rate(time[inside], spread[inside]).slope * tau - 1))
-        slower = 1 - max(tau / second, 0)
-        bounds.append(slower * (GROWING[0] / spread[0]) ** -slower + GROWING[1] / overlap)
+        left = erf_plateau.second_mode_remainder(tau, second, GROWING[0] / spread[0])
+        bounds.append(left + GROWING[1] / overlap)
     worst = int(np.argmax(np.array(gaps) / bounds))
     uniform = float((data["uniform_right"] / data["exact_right"]).isel(right=0).median())
     said = f"L = {int(one['right'])}: growth of the students' spread is the exact rate, gap"

@@ -112,9 +112,9 @@ def _without_overlap(params: Params, lam: np.ndarray) -> xr.Dataset:
 
 def _uniform_teacher(params: Params) -> np.ndarray:
     """t^k of a teacher whose rows have equal norms, and overlap in the first level only."""
-    M, L = params.M, params.uniform_levels
-    off = params.overlap * (np.arange(L) == 0)[:, None, None]
-    return params.norm / L * (np.eye(M) + off * (1 - np.eye(M)))
+    M, norm, later = params.M, params.norm / params.uniform_levels, params.uniform_levels - 1
+    overlaps = [params.overlap * norm * (M - 1)] + [0.0] * later
+    return np.stack([erf_uniform.uniform_overlaps(norm, D, M) for D in overlaps])
 
 
 def _escape(params: Params, system: ld.System, near, error: float, tau: float) -> xr.Dataset:

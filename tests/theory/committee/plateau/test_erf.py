@@ -225,6 +225,22 @@ def test_error_of_equal_students():
     assert found == pytest.approx(erf_uniform.plateau_error(T1, D1, 3), rel=1e-12)
 
 
+@pytest.mark.parametrize("second", [1.2, 3.0, -5.0])
+def test_what_a_second_mode_takes_from_the_rate(second):
+    grown = np.exp(np.linspace(0.5, 6, 12))
+    rate = max(1 / second, 0.0)  # a mode that decays counts as one that stays
+    missing = (1 - rate) / (1 + grown ** (1 - rate))
+    bound = np.array([erf_plateau.second_mode_remainder(1.0, second, g) for g in grown])
+    assert np.all(missing <= bound) and bound[-1] <= 1.4 * missing[-1]
+
+
+def test_uniform_overlaps_are_taken_apart_again():
+    T = erf_uniform.uniform_overlaps(1.2, -0.3, 4)
+    np.testing.assert_allclose(erf_uniform.uniform_part(T), (1.2, -0.3), rtol=1e-14)
+    np.testing.assert_allclose(T.sum(axis=1), 0.9, rtol=1e-14)
+    assert erf_uniform.unevenness(T) < 1e-15 and erf_uniform.uniform_overlaps(2.0, 0.0, 1) == [[2]]
+
+
 def test_bad_input_is_one_line():
     with pytest.raises(ValueError, match=r"T: got shape \(3,\); allowed is \(M, M\)"):
         erf_plateau.plateau_weights([1.0, 1.0, 1.0])

@@ -154,6 +154,24 @@ def escape_rates(
     return np.sort(rates)[::-1]
 
 
+def second_mode_remainder(tau: float, second: float, grown: float) -> float:
+    """What the growth rate of students' spread lacks of 1/τ, relative, after growing by `grown`.
+
+    Of two modes that begin alike, with rates 1/τ and 1/τ₂, the second lowers the rate of their sum
+    by at most (1 − ρ) grown^−(1−ρ), ρ = τ/τ₂, where `grown` is by how much the first has grown.
+
+    Args:
+        tau: e-folding time of the fastest mode.
+        second: of the next; negative where it decays.
+        grown: factor since they were alike.
+
+    Returns:
+        The bound.
+    """
+    slower = 1 - max(tau / second, 0)
+    return float(slower * grown**-slower)
+
+
 def _stretch(T: np.ndarray, w: np.ndarray) -> np.ndarray:
     R = T @ w
     Q = w @ R

@@ -24,6 +24,12 @@ def uniform_part(T: ArrayLike) -> tuple[float, float]:
     return float(np.trace(T) / len(T)), float((T.sum() - np.trace(T)) / len(T))
 
 
+def uniform_overlaps(T: float, D: float, M: Int) -> np.ndarray:
+    """T_nm of teachers that are alike: T on the diagonal, D/(M − 1) off it, (M, M)."""
+    unit = np.eye(int(M))
+    return T * unit + D / max(M - 1, 1) * (1 - unit)
+
+
 def unevenness(T: ArrayLike) -> float:
     """How far T is from uniform: root mean square eigenvalue of T − uniform part, over T.
 
