@@ -94,19 +94,13 @@ def _left(params: Params) -> xr.Dataset:
     system, start = _even_start(N, LEFT)
     given = {"runs": params.left_runs, "key": params.key, "method": "direct"}
     runs = ld.simulate(system, times, start=start, **given)["error"]
-    curves = {f"left_{order}": _curve(system, times, start, order) for order in _ORDERS}
-    found = {
-        **curves,
-        "left_median": runs.median("run").values,
-        "left_mean": runs.mean("run").values,
-    }
+    orders = ("full", "flow", "finite")
+    found = {f"left_{order}": _curve(system, times, start, order) for order in orders}
+    found |= {"left_median": runs.median("run").values, "left_mean": runs.mean("run").values}
     wide, begin = _even_start(4 * N, LEFT)
     exact, ode = (_curve(wide, [1.0], begin, order)[0] for order in ("finite", "full"))
     table = {name: ("left", values) for name, values in found.items()}
     return xr.Dataset({**table, "wide_ratio": exact / ode}, {"left": times})
-
-
-_ORDERS = ("full", "flow", "finite")
 
 
 def _curve(system: ld.System, times, start: ld.Start, order: str) -> np.ndarray:

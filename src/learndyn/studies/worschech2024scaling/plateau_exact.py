@@ -29,6 +29,7 @@ from learndyn.theory.committee.plateau import erf_uniform
 
 TITLE = "Approximate formulas of the plateau against Newton's fixed point and the Jacobian"
 POWER = 2  # of the moments that Eq. 98 is shown for
+ROOT = "eigenvalues of a matrix that is not normal: root of the rounding"
 SAME = 1e-6  # rates that differ by less, relative to the largest, are one
 
 
@@ -236,9 +237,6 @@ def _height(what: str, source: str, measured, expected, printed=None) -> Claim:
     if printed is not None:
         said = said.erratum(f"{float(printed):.5g}", float(printed))
     return said.equals(measured, expected, within=within, because="rounding of the iteration")
-
-
-ROOT = "eigenvalues of a matrix that is not normal: root of the rounding"
 
 
 def _rates(data: xr.Dataset) -> list[Claim]:
