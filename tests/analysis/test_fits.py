@@ -48,9 +48,11 @@ def test_cut_power_law_is_found_again():
     fit = fit_cut_power_law(alpha, error, end=1000.0)
     assert fit.exponent == pytest.approx(0.35, abs=1e-7)
     assert fit.amplitude == pytest.approx(2.5, rel=1e-6)
+    np.testing.assert_allclose(fit.at(alpha), error, rtol=1e-6)
     pure = fit_cut_power_law(alpha, 3 * alpha**-0.6)
     assert pure.exponent == pytest.approx(0.6, abs=1e-7)
     assert pure.amplitude == pytest.approx(3.0, rel=1e-6)
+    np.testing.assert_allclose(pure.at(alpha), 3 * alpha**-0.6, rtol=1e-6)
 
 
 def test_cut_power_law_refuses_points_outside_its_range():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from learndyn.problems.empirical import principal
-from learndyn.problems.files import cifar10, digits
+from learndyn.problems.files import cifar10, digits, first_channel
 
 
 def write_batch(folder, name, count, seed):
@@ -52,3 +52,19 @@ def test_principal_coordinates_have_the_spectrum_as_second_moments():
     values, coordinates = principal(x)
     assert values.mean() == pytest.approx(1) and np.all(np.diff(values) <= 0)
     np.testing.assert_allclose(coordinates.T @ coordinates / 200, np.diag(values), atol=1e-12)
+
+
+def test_first_channel_without_pixels_that_never_change(tmp_path, monkeypatch):
+    found, all_pixels = first_channel("digits"), digits().pixels[:, 0].reshape(1797, 64)
+    varies = all_pixels.std(axis=0) > 0
+    np.testing.assert_array_equal(found.x, all_pixels[:, varies])
+    assert found.name == f"scikit-learn digits, 1797 images, {varies.sum()} of 64 pixels that vary"
+    pixels, _ = write_batch(tmp_path, "data_batch_1.bin", 6, 1)
+    monkeypatch.setenv("LEARNDYN_DATA", str(tmp_path))
+    found = first_channel("cifar10", 5)
+    np.testing.assert_array_equal(found.x, pixels[:5, 0].reshape(5, 1024))
+    assert found.name == "CIFAR-10, 5 images, 1024 pixels of the first channel"
+    with pytest.raises(
+        ValueError, match="data: got 'mnist'; allowed is one of 'cifar10', 'digits'"
+    ):
+        first_channel("mnist")

@@ -98,4 +98,4 @@ def test_a_summary_has_all_that_was_kept(tmp_path):
 def test_the_hash_is_of_all_that_a_study_imports_from_its_folder():
     folder = pathlib.Path(registry.studies.__path__[0]) / "worschech2024scaling"
     files = results._imported(folder, "fig3.py", set())
-    assert {"fig3.py", "_fig3_claims.py", "_starts.py", "_images.py", "_model.py"} == files
+    assert {"fig3.py", "_linear.py", "_model.py"} == files

@@ -37,6 +37,12 @@ class CutPowerLaw(NamedTuple):
 
     exponent: float
     amplitude: float
+    end: float = np.inf
+
+    def at(self, x) -> np.ndarray:
+        """The fitted curve."""
+        x = np.asarray(x, np.float64)
+        return self.amplitude * (x**-self.exponent - self.end**-self.exponent)
 
 
 class Minimum(NamedTuple):
@@ -147,7 +153,7 @@ def fit_cut_power_law(x, y, *, end: Number = np.inf) -> CutPowerLaw:
     best = optimize.minimize_scalar(
         lambda s: np.var(gap(s)), bounds=(1e-6, 5.0), method="bounded", options=options
     )
-    return CutPowerLaw(float(best.x), float(np.exp(np.mean(gap(best.x)))))
+    return CutPowerLaw(float(best.x), float(np.exp(np.mean(gap(best.x)))), end)
 
 
 def cut_power_law_tolerance(

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from learndyn.numerics.checks import one_of
+
 VARIABLE = "LEARNDYN_DATA"
 _CIFAR_RECORD = 1 + 3 * 32 * 32  # a label, then the planes R, G, B, row by row
 
@@ -69,6 +71,43 @@ def digits() -> Images:
         raise ValueError("digits: needs scikit-learn; allowed is learndyn[data]") from None
     found: Any = load_digits()
     return Images(found.images[:, None], found.target, "scikit-learn digits, 1797 images")
+
+
+class Inputs(NamedTuple):
+    """Images as vectors.
+
+    Attributes:
+        x: (images, N), the pixels that vary.
+        name: what the data is, for records and figures.
+    """
+
+    x: np.ndarray
+    name: str
+
+
+_READERS = {"cifar10": cifar10, "digits": digits}
+
+
+def first_channel(data: str, images: int = 0) -> Inputs:
+    """The first channel of the first images, without pixels that never change.
+
+    Args:
+        data: "cifar10", from the folder of data files, or "digits".
+        images: how many at most; 0 for all.
+
+    Returns:
+        The inputs.
+
+    Raises:
+        ValueError: for other data, or where its files are missing.
+    """
+    found = _READERS[one_of("data", data, tuple(_READERS))]()
+    pixels = found.pixels[: images or None, 0].reshape(-1, found.pixels[0, 0].size)
+    x = pixels[:, np.ptp(pixels, axis=0) > 0].astype(np.float64)
+    kept = f"{x.shape[1]} of {pixels.shape[1]} pixels that vary"
+    whole = f"{x.shape[1]} pixels" + " of the first channel" * (found.pixels.shape[1] > 1)
+    which = whole if x.shape[1] == pixels.shape[1] else kept
+    return Inputs(x, f"{found.name.split(',')[0]}, {len(x)} images, {which}")
 
 
 def data_folder(folder: str | os.PathLike | None = None) -> pathlib.Path:

@@ -1,6 +1,9 @@
 """Bounds that chance allows."""
 
+import math
+
 import numpy as np
+import xarray as xr
 from scipy import stats
 
 
@@ -60,6 +63,22 @@ def normal_bound(level: float = 0.01) -> float:
 def sign_bound(count: int, level: float = 0.01) -> float:
     """The least share of successes that a fair coin has in `count` throws with a chance `level`."""
     return float(stats.binom(count, 0.5).ppf(1 - level) + 1) / count
+
+
+def mean_bound(values: xr.DataArray, over: str, level: float = 0.01) -> float:
+    """How far the mean of independent values may be from its expectation, by Student's t.
+
+    Args:
+        values: with one dimension.
+        over: its name.
+        level: chance that the mean lies beyond the bound.
+
+    Returns:
+        The bound, in the units of the values.
+    """
+    count = values.sizes[over]
+    error = float(values.std(over, ddof=1)) / math.sqrt(count)
+    return student_bound(count, level=level) * error
 
 
 def clopper_pearson(held: int, count: int, level: float = 0.95) -> tuple[float, float]:

@@ -11,9 +11,10 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.plotting import panels
-from learndyn.studies.claims import Claim
-from learndyn.studies.registry import Report
+from learndyn.plotting import legend, panels
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
+from learndyn.studies.worschech2024scaling._linear import units
 from learndyn.theory.committee.power_law import corrections, learning_curve
 
 TITLE = "Fitted exponents of Eq. 8 against β, with and without the finite-L term"
@@ -34,82 +35,84 @@ PRESETS = {"quick": Params(), "paper": Params(sizes=(128, 1000, 10_000, 100_000)
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """Both fits, and what they may be off, for each L and β."""
-    rows: list[xr.Dataset] = []
-    for L in params.sizes:
-        row = [_fits(params, L, beta) for beta in params.betas]
-        rows.append(xr.concat(row, xr.Variable("beta", list(params.betas))))
-        report(len(rows) / len(params.sizes))
-    return xr.concat(rows, xr.Variable("L", list(params.sizes)))
+    sizes, betas = list(params.sizes), list(params.betas)
+    row = lambda L: [_fits(params, L, beta) for beta in betas]
+    rows = [xr.concat(row(L), xr.Variable("beta", betas)) for L in cases(sizes, report)]
+    return xr.concat(rows, xr.Variable("L", sizes))
 
 
 def _fits(params: Params, L: int, beta: float) -> xr.Dataset:
-    units = {"lam_plus": learning_curve.lam_plus(L, beta), "L": L, "beta": beta, "eta": params.eta}
-    first, last = learning_curve.window(**units)
+    given = units(L, beta, eta=params.eta)
+    first, last = learning_curve.window(**given)
     quarter, half = np.exp(np.log(first) + np.log(last / first) * np.array([0.25, 0.5]))
     alpha, s = np.geomspace(quarter, half, params.points), learning_curve.exponent(beta)
-    error = learning_curve.error_sum(alpha, sigma_J=1.0, **units)
-    ends = learning_curve.end_correction(alpha, sigma_J=1.0, **units)
-    left = (ends + corrections.sum_remainder(alpha, sigma_J=1.0, **units)) / error
-    left = float(np.max(left + corrections.gamma_remainder(alpha, **units)))
-    local = learning_curve.local_exponent(alpha, **units)
-    fits = {
-        "pure": ld.analysis.fit_cut_power_law(alpha, error).exponent,
-        "corrected": ld.analysis.fit_cut_power_law(alpha, error, end=last).exponent,
+    error, ends, remainder = (
+        form(alpha, sigma_J=1.0, **given)
+        for form in (
+            learning_curve.error_sum,
+            learning_curve.end_correction,
+            corrections.sum_remainder,
+        )
+    )
+    gamma = corrections.gamma_remainder(alpha, **given)
+    left_out = float(np.max((ends + remainder) / error + gamma))
+    local = learning_curve.local_exponent(alpha, **given)
+    fit, tolerance = ld.analysis.fit_cut_power_law, ld.analysis.cut_power_law_tolerance
+    found = {
+        "pure": fit(alpha, error).exponent,
+        "corrected": fit(alpha, error, end=last).exponent,
         "expected": s,
         "local_first": local[0],
         "local_last": local[-1],
-        "pure_tolerance": ld.analysis.cut_power_law_tolerance(alpha, left, s),
-        "corrected_tolerance": ld.analysis.cut_power_law_tolerance(alpha, left, s, end=last),
+        "pure_tolerance": tolerance(alpha, left_out, s),
+        "corrected_tolerance": tolerance(alpha, left_out, s, end=last),
     }
-    return xr.Dataset({name: float(value) for name, value in fits.items()})
+    return xr.Dataset({name: float(value) for name, value in found.items()})
 
 
 def draw(data: xr.Dataset) -> Figure:
     """Left: a pure power law. Right: with the finite-L term."""
     figure, axes = panels(2)
     titles = {"pure": r"$\alpha^{-s}$", "corrected": r"$\alpha^{-s} - \alpha_{max}^{-s}$"}
+    line = np.linspace(0, float(data["beta"].max()) * 1.05, 200)
     for axis, (name, form) in zip(axes, titles.items(), strict=True):
-        line = np.linspace(0, float(data["beta"].max()) * 1.05, 200)
         exact = [learning_curve.exponent(b) for b in line]
         axis.plot(line, exact, color="0.3", lw=1.2, label="β/(1+β)")
-        for number, L in enumerate(data["L"].values):
-            style = {"color": f"C{number}", "ms": 4, "label": f"L = {L}"}
-            axis.plot(data["beta"], data[name].sel(L=L), "o", **style)
+        for L in data["L"].values:
+            axis.plot(data["beta"], data[name].sel(L=L), "o", ms=4, label=f"L = {L}")
         axis.set(xlabel="β", ylabel="fitted exponent s", ylim=(0, 0.7), xlim=(0, line[-1]))
         axis.set_title(f"Eq. 8 fitted by {form}", fontsize=9)
-        axis.legend(frameon=False, fontsize=8, loc="lower right")
+        legend(axis, loc="lower right")
     return figure
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """At the largest L: the corrected fit is right, the pure one is off as predicted."""
-    largest = data.isel(L=-1)
-    claims = [_corrected(largest.sel(beta=beta)) for beta in data["beta"].values]
-    return claims + [_pure(largest.sel(beta=beta)) for beta in data["beta"].values if beta <= 0.5]
+    rows = [data.isel(L=-1).sel(beta=beta) for beta in data["beta"].values]
+    return [*map(_corrected, rows), *(_pure(one) for one in rows if one["beta"] <= 0.5)]
 
 
 def _corrected(one: xr.Dataset) -> Claim:
-    return Claim(
-        statement=f"β = {float(one['beta']):g}, L = {int(one['L'])}: exponent in the window",
-        source="Sec. 4.2: ε ∝ α^-β/(1+β), with the next term of Γ(s, z)",
-        relation="=",
-        expected=float(one["expected"]),
-        measured=float(one["corrected"]),
-        tolerance=float(one["corrected_tolerance"]),
-        tolerance_from="next orders of Γ(s, z) and of Euler-Maclaurin, over the fit's range",
+    said = f"β = {float(one['beta']):g}, L = {int(one['L'])}: exponent in the window"
+    return claim(said, "Sec. 4.2: ε ∝ α^-β/(1+β), with the next term of Γ(s, z)").equals(
+        one["corrected"],
+        one["expected"],
+        within=one["corrected_tolerance"],
+        because="next orders of Γ(s, z) and of Euler-Maclaurin, over the fit's range",
     )
 
 
 def _pure(one: xr.Dataset) -> Claim:
     """A fit's slope is a mean of local ones, which rise from the first to the last point."""
-    first, last = float(one["local_first"]), float(one["local_last"])
-    return Claim(
-        statement=f"β = {float(one['beta']):g}: a pure power law finds s/(1 − (α/α_max)^s)",
-        source="Eq. 51: the second term of Γ(s, z) is not small",
-        relation="=",
-        expected=(first + last) / 2,
-        measured=float(one["pure"]),
-        tolerance=(last - first) / 2 + float(one["pure_tolerance"]),
-        tolerance_from="the fit's range of local exponents; next orders",
-        kind="finding",
+    first, last, source = (
+        one["local_first"],
+        one["local_last"],
+        "Eq. 51: the second term of Γ(s, z)",
+    )
+    said = f"β = {float(one['beta']):g}: a pure power law finds s/(1 − (α/α_max)^s)"
+    return claim(said, f"{source} is not small", kind="finding").equals(
+        one["pure"],
+        (first + last) / 2,
+        within=(last - first) / 2 + one["pure_tolerance"],
+        because="the fit's range of local exponents; next orders",
     )

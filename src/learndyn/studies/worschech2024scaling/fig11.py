@@ -9,10 +9,10 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from learndyn.plotting import panels
-from learndyn.studies.claims import Claim
-from learndyn.studies.registry import Report
-from learndyn.studies.worschech2024scaling._modes import coefficient, largest_deviation, modes
+from learndyn.plotting import legend, panels
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
+from learndyn.studies.worschech2024scaling._linear import coefficient, largest_deviation, modes
 
 TITLE = "Coefficients of the modes against the eigenvalues, L = 40, for many β and η"
 
@@ -32,13 +32,10 @@ PRESETS = {"quick": Params(), "paper": Params()}
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """The modes for each learning rate and β."""
-    etas, rows = (params.small / 2, params.small, *params.etas), []
-    for eta in etas:
-        row = [modes(params.L, beta, eta, params.L) for beta in params.betas]
-        rows.append(xr.concat(row, xr.Variable("beta", list(params.betas))))
-        report(len(rows) / len(etas))
-    data = xr.concat(rows, xr.Variable("eta", list(etas)))
-    return data.assign_attrs(L=params.L)
+    L, betas, etas = params.L, list(params.betas), [params.small / 2, params.small, *params.etas]
+    row = lambda eta: [modes(L, beta, eta, L) for beta in betas]
+    rows = [xr.concat(row(eta), xr.Variable("beta", betas)) for eta in cases(etas, report)]
+    return xr.concat(rows, xr.Variable("eta", etas)).assign_attrs(L=L)
 
 
 def draw(data: xr.Dataset) -> Figure:
@@ -51,49 +48,34 @@ def draw(data: xr.Dataset) -> Figure:
             axis.plot(data["k"], one["lam"], "--", color=color, lw=1)
         axis.set(xscale="log", yscale="log", xlabel="k")
         axis.set_title(f"L = {data.attrs['L']}, η = {eta:g}", fontsize=9)
-    axes[0].plot([], [], "k-", label=r"$L\, b_k \tilde\lambda_k$")
-    axes[0].plot([], [], "k--", lw=1, label=r"$\lambda_k$")
     axes[0].set_ylabel(r"$L\, b_k \tilde\lambda_k$ and $\lambda_k$")
-    axes[0].legend(frameon=False, fontsize=8, loc="lower left")
+    styles = {r"$L\, b_k \tilde\lambda_k$": {}, r"$\lambda_k$": {"ls": "--", "lw": 1}}
+    legend(axes[0], styles, loc="lower left")
     return figure
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """The limit of small η, the growth with η, and the order in β."""
     deviation = largest_deviation(data).transpose("eta", "beta").values
+    rows = ("grows with η: smallest step in η", "grows as β falls: smallest step in β")
+    name = f"max |ln(L b_k λ̃_k/λ_k)|, L = {data.attrs['L']}"
     rising = [
-        ("grows with η: smallest step in η", np.diff(deviation, axis=0)),
-        ("grows as β falls: smallest step in β", np.diff(deviation, axis=1)),
+        claim(f"{name}, {what}", "App. B.2.1").at_least(
+            np.diff(deviation, axis=axis).min(), 0.0, because="an order"
+        )
+        for axis, what in enumerate(rows)
     ]
-    return [
-        _limit(data),
-        *(
-            Claim(
-                statement=f"max |ln(L b_k λ̃_k/λ_k)|, L = {data.attrs['L']}, {what}",
-                source="App. B.2.1",
-                relation="≥",
-                expected=0.0,
-                measured=float(steps.min()),
-                tolerance=0.0,
-                tolerance_from="an order",
-            )
-            for what, steps in rising
-        ),
-    ]
+    return [_limit(data), *rising]
 
 
 def _limit(data: xr.Dataset) -> Claim:
     """Halving a small η halves what b_k differs from 1/L, up to the difference itself."""
     half, whole = (abs(data["Lb"].isel(eta=i) - 1).max("k") for i in (0, 1))
-    ratio = whole / half
-    worst = int(np.argmax(abs(ratio - 2).values))
-    eta = float(data["eta"][1])
-    return Claim(
-        statement=f"b_k = 1/L to order η: max |L b_k − 1| at η = {eta:g} over that at {eta / 2:g}",
-        source="App. B.2.1",
-        relation="=",
-        expected=2.0,
-        measured=float(ratio[worst]),
-        tolerance=2 * float(whole.max()),
-        tolerance_from="next order in η: the deviation itself",
+    ratio, eta = whole / half, float(data["eta"][1])
+    said = f"b_k = 1/L to order η: max |L b_k − 1| at η = {eta:g} over that at {eta / 2:g}"
+    return claim(said, "App. B.2.1").equals(
+        ratio[int(np.argmax(abs(ratio - 2).values))],
+        2.0,
+        within=2 * whole.max(),
+        because="next order in η: the deviation itself",
     )

@@ -11,9 +11,13 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from learndyn.plotting import panels
-from learndyn.studies.claims import Claim
-from learndyn.studies.registry import Report
-from learndyn.studies.worschech2024scaling._modes import colors, legend_beside, modes
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
+from learndyn.studies.worschech2024scaling._linear import (
+    draw_modes,
+    legend_beside,
+    modes_by_size,
+)
 
 TITLE = "Spectrum of B = 2 A₁ + ϵ U against that of the data, for many L"
 
@@ -35,15 +39,11 @@ PRESETS = {
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """The modes for each column and L."""
-    rows: list[xr.Dataset] = []
-    total = len(params.betas) * len(params.sizes)
-    for epsilon, beta in zip(params.epsilons, params.betas, strict=True):
-        row: list[xr.Dataset] = []
-        for L in params.sizes:
-            row.append(modes(L, beta, epsilon, max(params.sizes)))
-            report((len(rows) * len(params.sizes) + len(row)) / total)
-        column = xr.concat(row, xr.Variable("L", list(params.sizes)))
-        rows.append(column.assign(epsilon=epsilon, beta=beta))
+    columns = [*zip(params.epsilons, params.betas, strict=True)]
+    rows = [
+        modes_by_size(params.sizes, beta, epsilon).assign(epsilon=epsilon, beta=beta)
+        for epsilon, beta in cases(columns, report)
+    ]
     return xr.concat(rows, "column")
 
 
@@ -52,15 +52,14 @@ def draw(data: xr.Dataset) -> Figure:
     figure, axes = panels(4)
     for column in range(2):
         one = data.isel(column=column)
-        rows = [
-            (2 * one["rate"], r"$|\lambda_{B,k}|$"),
-            (_shift(one), r"$2\lambda_k - |\lambda_{B,k}|$"),
-        ]
-        for axis, (values, label) in zip(axes[column::2], rows, strict=True):
-            for L, color in zip(data["L"].values, colors(data.sizes["L"]), strict=True):
-                axis.plot(data["k"], values.sel(L=L), color=color, label=f"L = {L}")
-            axis.set(xscale="log", yscale="log", xlabel="k", ylabel=label)
-            axis.set_title(f"ϵ = {float(one['epsilon']):g}, β = {float(one['beta']):g}", fontsize=9)
+        rows = {
+            r"$|\lambda_{B,k}|$": 2 * one["rate"],
+            r"$2\lambda_k - |\lambda_{B,k}|$": _shift(one),
+        }
+        for axis, (label, values) in zip(axes[column::2], rows.items(), strict=True):
+            draw_modes(axis, values)
+            axis.set_ylabel(label)
+            axis.set_title(_name(one), fontsize=9)
     legend_beside(figure)
     return figure
 
@@ -69,34 +68,28 @@ def _shift(one: xr.Dataset) -> xr.DataArray:
     return 2 * (one["lam"] - one["rate"])
 
 
+def _name(one: xr.Dataset) -> str:
+    return f"ϵ = {float(one['epsilon']):g}, β = {float(one['beta']):g}"
+
+
 def check(data: xr.Dataset) -> list[Claim]:
     """What a rank-one matrix does to a spectrum: trace and interlacing."""
-    return [claim for c in range(2) for claim in _of_column(data.isel(column=c))]
+    return [found for column in range(2) for found in _of_column(data.isel(column=column))]
 
 
 def _of_column(one: xr.Dataset) -> list[Claim]:
-    name = f"ϵ = {float(one['epsilon']):g}, β = {float(one['beta']):g}"
-    largest, eps = int(one["L"].max()), float(np.finfo(float).eps)
+    largest, epsilon = int(one["L"].max()), one["epsilon"]
     trace = _shift(one).sum("k") / (one["lam"] ** 2).sum("k") * one["L"]
+    farthest = trace[int(np.argmax(abs(trace - epsilon).values))]
     below = one["lam"].shift(k=-1).fillna(0.0)
     outside = (one["rate"] > one["lam"]) | (one["rate"] < below)
-    rows = [
-        (f"{name}: Σ_k (2λ_k − |λ_B,k|) over T^(2) is ϵ, L to {largest}; farthest", "Eq. 27",
-         float(one["epsilon"]), float(trace[int(np.argmax(abs(trace - one["epsilon"]).values))]),
-         largest * eps, "rounding, L terms"),
-        (f"{name}: |λ_B,k|/2 outside λ_k+1 … λ_k, number of k and L", "App. B.2.1",
-         0.0, float(outside.sum()), 0.0, "integers"),
-    ]  # fmt: skip
+    ours = lambda what, source: claim(f"{_name(one)}: {what}", source, kind="finding")
+    rounding = largest * np.finfo(float).eps
     return [
-        Claim(
-            statement=statement,
-            source=source,
-            relation="=",
-            expected=expected,
-            measured=measured,
-            tolerance=tolerance,
-            tolerance_from=why,
-            kind="finding",
-        )
-        for statement, source, expected, measured, tolerance, why in rows
+        ours(f"Σ_k (2λ_k − |λ_B,k|) over T^(2) is ϵ, L to {largest}; farthest", "Eq. 27").equals(
+            farthest, epsilon, within=rounding, because="rounding, L terms"
+        ),
+        ours("|λ_B,k|/2 outside λ_k+1 … λ_k, number of k and L", "App. B.2.1").equals(
+            outside.sum(), 0.0, within=0.0, because="integers"
+        ),
     ]

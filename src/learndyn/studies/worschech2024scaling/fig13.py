@@ -10,9 +10,10 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.plotting import panels
-from learndyn.studies.claims import Claim
+from learndyn.plotting import legend, panels
+from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report, cases
+from learndyn.studies.worschech2024scaling._linear import units
 from learndyn.studies.worschech2024scaling._model import committee_system
 from learndyn.theory.committee.dynamics import linear
 from learndyn.theory.committee.power_law import corrections, learning_curve
@@ -48,11 +49,10 @@ def compute(params: Params, report: Report) -> xr.Dataset:
 def _curves(params: Params, eta: float) -> xr.Dataset:
     spectrum = ld.PowerLaw(params.L, params.L, params.beta)
     system = committee_system("linear", spectrum, eta=eta, sigma_J=params.sigma_J)
-    units = {"lam_plus": learning_curve.lam_plus(params.L, params.beta), "L": params.L}
-    units |= {"beta": params.beta, "eta": eta}
-    alpha = np.geomspace(*learning_curve.window(**units), params.points)
+    given = units(params.L, params.beta, eta=eta)
+    alpha = np.geomspace(*learning_curve.window(**given), params.points)
     curve = lambda order: linear.mean_curve(Setting.of(system), alpha, order)["error"]
-    left = corrections.noise_remainder(alpha, sigma_J=params.sigma_J, **units)
+    left = corrections.noise_remainder(alpha, sigma_J=params.sigma_J, **given)
     rows = {"alpha": alpha, "full": curve("full"), "flow": curve("flow"), "left_out": left}
     return xr.Dataset({name: ("point", values) for name, values in rows.items()})
 
@@ -69,63 +69,47 @@ def draw(data: xr.Dataset) -> Figure:
         ratio, color = one["full"] / one["flow"], f"C{number + 2}"
         axes[-1].plot(one["alpha"], ratio, color=color, label=f"η = {eta:g}")
         axes[-1].axhline(corrections.noise_factor(eta), color=color, lw=0.8, ls=":")
-    axes[-1].plot([], [], "k:", lw=0.8, label="2/(2 − η)")
     axes[-1].set(xscale="log", ylabel="Eq. 6 over Eq. 8")
     title = rf"N = L = {data.attrs['L']}, β = {data.attrs['beta']:g}, $\sigma_J = 0$"
     figure.suptitle(title, fontsize=10)
     for axis in axes:
         axis.set_xlabel("α [steps / N]")
-        axis.legend(frameon=False, fontsize=8)
+        legend(axis, {"2/(2 − η)": {"ls": ":", "lw": 0.8}} if axis is axes[-1] else None)
     return figure
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """Above Eq. 8, by the factor 2/(2 − η), with the same exponent."""
-    claims = [_above(data)]
-    for eta in data["eta"].values:
-        claims += [_factor(data.sel(eta=eta)), _exponent(data.sel(eta=eta))]
-    return claims
-
-
-def _above(data: xr.Dataset) -> Claim:
-    return Claim(
-        statement="Eq. 6 over Eq. 8, smallest over α and η",
-        source="Sec. 4.1: consistently above the small learning rate solution",
-        relation="≥",
-        expected=1.0,
-        measured=float((data["full"] / data["flow"]).min()),
-        tolerance=1e-12,
-        tolerance_from="rounding",
+    source = "Sec. 4.1: consistently above the small learning rate solution"
+    above = claim("Eq. 6 over Eq. 8, smallest over α and η", source).at_least(
+        (data["full"] / data["flow"]).min(), 1.0, within=1e-12, because="rounding"
     )
+    rows = [data.sel(eta=eta) for eta in data["eta"].values]
+    return [above, *(found for one in rows for found in (_factor(one), _exponent(one)))]
 
 
 def _factor(one: xr.Dataset) -> Claim:
     eta, middle = float(one["eta"]), one.isel(point=one.sizes["point"] // 2)
     expected = corrections.noise_factor(eta)
-    return Claim(
-        statement=f"η = {eta:g}: Eq. 6 over Eq. 8 in the middle of the window is 2/(2 − η)",
-        source="Fig. 13",
-        relation="=",
-        expected=expected,
-        measured=float(middle["full"] / middle["flow"]),
-        tolerance=expected * float(middle["left_out"]),
-        tolerance_from="next order, η/(2 − η) · ε(α)/ε(0)",
-        kind="finding",
+    said = f"η = {eta:g}: Eq. 6 over Eq. 8 in the middle of the window is 2/(2 − η)"
+    return claim(said, "Fig. 13", kind="finding").equals(
+        middle["full"] / middle["flow"],
+        expected,
+        within=expected * middle["left_out"],
+        because="next order, η/(2 − η) · ε(α)/ε(0)",
     )
 
 
 def _exponent(one: xr.Dataset) -> Claim:
     quarter = one.sizes["point"] // 4
     part = one.isel(point=slice(quarter, 3 * quarter + 1))
-    alpha = part["alpha"].values
+    alpha, left_out = part["alpha"].values, float(part["left_out"].max())
     fit = lambda name: ld.analysis.fit_cut_power_law(alpha, part[name].values).exponent
     flow = fit("flow")
-    return Claim(
-        statement=f"η = {float(one['eta']):g}: exponent of Eq. 6 in the window is that of Eq. 8",
-        source="App. B.2.1: increases the error without changing its scaling",
-        relation="=",
-        expected=flow,
-        measured=fit("full"),
-        tolerance=ld.analysis.cut_power_law_tolerance(alpha, float(part["left_out"].max()), flow),
-        tolerance_from="a factor that varies by η/(2 − η) · ε(α)/ε(0) over the fit",
+    said = f"η = {float(one['eta']):g}: exponent of Eq. 6 in the window is that of Eq. 8"
+    return claim(said, "App. B.2.1: increases the error without changing its scaling").equals(
+        fit("full"),
+        flow,
+        within=ld.analysis.cut_power_law_tolerance(alpha, left_out, flow),
+        because="a factor that varies by η/(2 − η) · ε(α)/ε(0) over the fit",
     )

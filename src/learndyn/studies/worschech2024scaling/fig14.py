@@ -13,12 +13,12 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.plotting import panels
+from learndyn.plotting import legend, panels
 from learndyn.problems.empirical import principal
-from learndyn.studies.claims import Claim, Relation
-from learndyn.studies.registry import Report
-from learndyn.studies.statistics import student_bound
-from learndyn.studies.worschech2024scaling._images import first_channel
+from learndyn.problems.files import first_channel
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
+from learndyn.studies.statistics import mean_bound
 
 TITLE = "Covariance spectrum of real images against a power law"
 DIGIT = 0.05  # β ≈ 0.3 is given to one digit
@@ -47,17 +47,13 @@ PRESETS = {"quick": Params(), "paper": Params(data="cifar10", last=100, straight
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """The spectrum of all images, with its exponents, and exponents of groups of images."""
-    inputs = first_channel(params.data, params.images)
-    lam, parts = principal(inputs.x).values, params.groups + 2
-    report(1 / parts)
-    fits = [_fit(lam, (1, params.last)), _fit(lam, (1, len(lam)))]
+    inputs, leading = first_channel(params.data, params.images), (1, params.last)
+    lam = principal(inputs.x).values
+    report(0.3)
+    fits = [_fit(lam, leading), _fit(lam, (1, len(lam)))]
     fits += [_fit(lam, "auto", straight=tolerance) for tolerance in params.straight]
-    report(2 / parts)
-    exponents = []
-    for group in range(params.groups):
-        part = principal(inputs.x[group :: params.groups]).values
-        exponents.append(_fit(part, (1, params.last)).slope)
-        report((group + 3) / parts)
+    parts = [inputs.x[group :: params.groups] for group in range(params.groups)]
+    slopes = [_fit(principal(x).values, leading).slope for x in cases(parts, report, begin=0.3)]
     return xr.Dataset(
         {
             "images": ("k", lam),
@@ -66,7 +62,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
             "slope_error": ("window", [fit.error for fit in fits]),
             "ends": (("window", "end"), [fit.window for fit in fits]),
             "intercept": ("window", [fit.intercept for fit in fits]),
-            "group_slope": ("group", exponents),
+            "group_slope": ("group", slopes),
         },
         {
             "k": ("k", np.arange(1, len(lam) + 1), {"long_name": "index k"}),
@@ -95,7 +91,7 @@ def draw(data: xr.Dataset) -> Figure:
         line = np.exp(float(fit["intercept"])) * ends**slope
         axis.plot(ends, line, color=f"C{i + 1}", lw=1.2, alpha=0.8, label=label)
     axis.set(xscale="log", yscale="log", xlabel="index k", ylabel=r"eigenvalue $\lambda_k$, mean 1")
-    axis.legend(frameon=False, fontsize=8, loc="lower left")
+    legend(axis, loc="lower left")
     return figure
 
 
@@ -103,41 +99,33 @@ def check(data: xr.Dataset) -> list[Claim]:
     """The exponent, Eq. 1 itself, and how both depend on the window."""
     leading, everything, *longest = (data.sel(window=w) for w in data["window"].values)
     last, N, beta = int(leading["ends"][1]), data.sizes["k"], data.attrs["beta"]
-    head = data.isel(k=slice(0, last))
-    off = float(np.abs(np.log(head["images"] / head["power_law"])).max())
-    chance, window = _chance(data), f"the leading {last} of {N} eigenvalues"
-    other = "" if data.attrs["paper_data"] else "digits are not the images that the paper speaks of"
+    head, images = data.isel(k=slice(0, last)), data.attrs["data"]
+    off = np.abs(np.log(head["images"] / head["power_law"])).max()
+    window = f"the leading {last} of {N} eigenvalues"
     said = "; ".join(f"{_beta(w):.2f} to k = {float(w['ends'][1]):g}" for w in longest)
+    unnamed = f"β depends on the window, which the paper does not name: {said}"
+    straight = f"β where the spectrum is {longest[0]['window'].values!s}"
+    at_all = f"{images}: β from all k is larger than from {window}"
     return [
-        _claim(data, f"β from {window}", "=", beta, _beta(leading), DIGIT + chance, other),
-        _claim(data, f"largest |ln| of λ_k over Eq. 1 with β = {beta:g}, {window}", "=", 0.0, off,
-               DIGIT * np.log(last) + chance, other),
-        _claim(data, f"β where the spectrum is {longest[0]['window'].values!s}", "=", beta,
-               _beta(longest[0]), DIGIT + chance, other
-               or f"β depends on the window, which the paper does not name: {said}"),
-        Claim(
-            statement=f"{data.attrs['data']}: β from all k is larger than from {window}",
-            source="Fig. 14",
-            relation="≥",
-            expected=_beta(leading) + DIGIT,
-            measured=_beta(everything),
-            tolerance=0.0,
-            tolerance_from="none: more than β's last digit",
-            kind="finding",
+        _claim(data, f"β from {window}", _beta(leading), beta, DIGIT),
+        _claim(data, f"largest |ln| of λ_k over Eq. 1 with β = {beta:g}, {window}", off, 0.0,
+               DIGIT * np.log(last)),
+        _claim(data, straight, _beta(longest[0]), beta, DIGIT, unnamed),
+        claim(at_all, "Fig. 14", kind="finding").at_least(
+            _beta(everything), _beta(leading) + DIGIT, because="none: more than β's last digit"
         ),
     ]  # fmt: skip
 
 
-def _claim(data, what, relation: Relation, expected, measured, tolerance, why_open) -> Claim:
+def _claim(data, what: str, measured, expected: float, digit: float, why_open: str = "") -> Claim:
     """What the paper says of CIFAR-5m, on the images that are here."""
-    found = Claim(
-        statement=f"{data.attrs['data']}: {what}",
-        source="Fig. 14, there CIFAR-5m",
-        relation=relation,
-        expected=expected,
-        measured=measured,
-        tolerance=float(tolerance),
-        tolerance_from=f"β is printed to one digit; draw of the images, Student t, {LEVEL:.0%}",
+    if not data.attrs["paper_data"]:
+        why_open = "digits are not the images that the paper speaks of"
+    found = claim(f"{data.attrs['data']}: {what}", "Fig. 14, there CIFAR-5m").equals(
+        measured,
+        expected,
+        within=digit + mean_bound(data["group_slope"], "group", LEVEL),
+        because=f"β is printed to one digit; draw of the images, Student t, {LEVEL:.0%}",
         rate=1 - LEVEL,
     )
     return found.open(why_open) if why_open else found
@@ -145,10 +133,3 @@ def _claim(data, what, relation: Relation, expected, measured, tolerance, why_op
 
 def _beta(fit: xr.Dataset) -> float:
     return -float(fit["slope"]) - 1
-
-
-def _chance(data: xr.Dataset) -> float:
-    """What the draw of the images allows in β, from the spread over groups of them."""
-    groups = data["group_slope"]
-    error = float(groups.std(ddof=1)) / np.sqrt(groups.size)
-    return student_bound(groups.size, level=LEVEL) * error

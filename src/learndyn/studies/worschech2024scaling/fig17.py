@@ -13,10 +13,10 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.plotting import panels
-from learndyn.studies.claims import Claim
-from learndyn.studies.registry import Report
-from learndyn.studies.worschech2024scaling._symmetric import (
+from learndyn.plotting import legend, panels
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
+from learndyn.studies.worschech2024scaling._erf import (
     SETTLED,
     SIGMA_J,
     flattest_point,
@@ -48,10 +48,8 @@ PRESETS = {
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """The flow from one start for each L, and what is predicted for its teacher."""
-    rows = []
-    for L, sigma_J in zip(params.levels, params.sigma_J, strict=True):
-        rows.append(_one(params, L, sigma_J))
-        report(len(rows) / len(params.levels))
+    pairs = [*zip(params.levels, params.sigma_J, strict=True)]
+    rows = [_one(params, L, sigma_J) for L, sigma_J in cases(pairs, report)]
     return xr.concat(rows, xr.Variable("L", list(params.levels))).assign_attrs(M=params.M)
 
 
@@ -78,9 +76,8 @@ def draw(data: xr.Dataset) -> Figure:
     low, high = heights.min(), heights.max()
     left.set(ylim=(1.1 * low - 0.1 * high, 1.6 * high - 0.6 * low))
     left.set(xlabel="time [steps / N]", ylabel="generalisation error")
-    for style, label in (("-", "ODE"), ("--", "Eq. 95"), (":", "exact fixed point")):
-        left.plot([], [], style, color="0.3", label=label)
-    left.legend(frameon=False, fontsize=7, ncols=2, loc="upper right")
+    styles = {"ODE": {}, "Eq. 95": {"ls": "--"}, "exact fixed point": {"ls": ":"}}
+    legend(left, styles, fontsize=7, ncols=2, loc="upper right")
     left.set_title(f"K = M = {data.attrs['M']}, N = {int(data['N'].max())}, flow", fontsize=9)
     _draw_misses(right, data)
     return figure
@@ -105,35 +102,23 @@ def _draw_misses(axis, data: xr.Dataset) -> None:
     axis.set(xscale="log", yscale="log", xlabel="levels L")
     axis.set_ylabel("relative distance from the fixed point")
     axis.set_ylim(top=30 * float(second.max()))
-    axis.legend(frameon=False, fontsize=7, ncols=2)
+    legend(axis, fontsize=7, ncols=2)
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """For each L the exact fixed point, and Eq. 95."""
-    return [claim for L in data["L"].values for claim in _level(data.sel(L=L), int(L))]
+    return [found for L in data["L"].values for found in _level(data.sel(L=L))]
 
 
-def _level(one: xr.Dataset, L: int) -> list[Claim]:
-    settled = float(one["distance"])
-    uneven = float(one["error_95"] * one["uneven_1"] ** 2)
+def _level(one: xr.Dataset) -> list[Claim]:
+    settled, name = float(one["distance"]), f"L = {int(one['L'])}: error on the plateau"
+    exact = claim(f"{name}, exact fixed point", "Fig. 17; fixed point of the flow", kind="finding")
     return [
-        Claim(
-            statement=f"L = {L}: error on the plateau, exact fixed point",
-            source="Fig. 17; fixed point of the flow",
-            relation="=",
-            expected=float(one["error_exact"]),
-            measured=float(one["height"]),
-            tolerance=settled,
-            tolerance_from=SETTLED,
-            kind="finding",
-        ),
-        Claim(
-            statement=f"L = {L}: error on the plateau, approximate fixed point",
-            source="Eq. 95, Fig. 17",
-            relation="=",
-            expected=float(one["error_95"]),
-            measured=float(one["height"]),
-            tolerance=settled + uneven,
-            tolerance_from="unevenness of T, squared",
+        exact.equals(one["height"], one["error_exact"], within=settled, because=SETTLED),
+        claim(f"{name}, approximate fixed point", "Eq. 95, Fig. 17").equals(
+            one["height"],
+            one["error_95"],
+            within=settled + float(one["error_95"] * one["uneven_1"] ** 2),
+            because="unevenness of T, squared",
         ),
     ]

@@ -14,17 +14,12 @@ import learndyn as ld
 from learndyn.plotting import curves, legend, panels
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report
-from learndyn.studies.worschech2024scaling._symmetric import (
-    SIGMA_J,
-    apart,
-    plateau_system,
-    spectrum_of,
-    spread,
-)
+from learndyn.studies.worschech2024scaling._erf import SIGMA_J, apart, plateau_system, spread
 from learndyn.theory.committee import errata
 from learndyn.theory.committee.dynamics.moments import moment, traces
 from learndyn.theory.committee.plateau import erf as erf_plateau
 from learndyn.theory.committee.plateau import erf_uniform
+from learndyn.theory.committee.setting import Setting
 
 TITLE = "Order parameters of powers 4 and 6 on the plateau, L = 10, K = M = 4 (Fig. 18)"
 
@@ -61,7 +56,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
 
 def _moments(system: ld.System, record: xr.Dataset, l: int) -> xr.Dataset:
     """R^(l), Q^(l): along the way, exact on the plateau, and by Eq. 98 corrected and printed."""
-    spectrum, t = spectrum_of(system), record["state_T"].values[0]
+    spectrum, t = Setting.of(system).spectrum, record["state_T"].values[0]
     lam, M = spectrum.values, t.shape[1]
     T1, Tl = moment(t, lam, 1), moment(t, lam, l)
     (T, D), (T_l, D_l) = erf_uniform.uniform_part(T1), erf_uniform.uniform_part(Tl)

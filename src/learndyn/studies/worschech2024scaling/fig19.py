@@ -12,21 +12,21 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.plotting import panels
-from learndyn.studies.claims import Claim, Relation
-from learndyn.studies.registry import Report
-from learndyn.studies.worschech2024scaling._symmetric import (
+from learndyn.plotting import legend, panels
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
+from learndyn.studies.worschech2024scaling._erf import (
     FOLDS,
     LINEAR,
+    SIGMA_J,
     departure,
-    folds_tolerance,
     growth_time,
-    length_prediction,
     plateau_system,
     predictions,
-    printed_length,
     spread,
 )
+from learndyn.theory.committee import errata
+from learndyn.theory.committee.plateau import erf_uniform
 
 TITLE = "Length of the plateau against the number of levels and of hidden units (Fig. 19)"
 
@@ -57,23 +57,23 @@ PRESETS = {
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """The flow from one start for each case, and what is predicted for its teacher."""
-    rows = []
-    for L, M in zip(params.L, params.M, strict=True):
-        rows.append(_one(params, L, M))
-        report(len(rows) / len(params.L))
-    cases = {"L": ("case", list(params.L)), "M": ("case", list(params.M))}
+    pairs = [*zip(params.L, params.M, strict=True)]
+    rows = [_one(params, L, M) for L, M in cases(pairs, report)]
+    coords = {"L": ("case", list(params.L)), "M": ("case", list(params.M))}
     sizes = {"begin": params.begin, "N": params.N}
-    return xr.concat(rows, "case").assign_coords(cases).assign_attrs(sizes)
+    return xr.concat(rows, "case").assign_coords(coords).assign_attrs(sizes)
 
 
 def _one(params: Params, L: int, M: int) -> xr.Dataset:
     system = plateau_system(L, M, params.N)
     start = ld.start(system, key=params.key)
     expected = predictions(system, start.state)
-    tau, R_star = 1 / float((1 / expected["times_exact"]).mean()), float(expected["R_exact"].max())
+    growing, uniform = expected["times_exact"], float(expected["time_116"])
+    tau, R_star = 1 / float((1 / growing).mean()), float(expected["R_exact"].max())
     times = np.linspace(0, params.lasts * tau, params.points)
     record = ld.solve(system, times, start=start, order="flow")
-    sigma_P = float(spread(record).interp(time=params.begin))
+    sigma_P, B = float(spread(record).interp(time=params.begin)), erf_uniform.departure_size(R_star)
+    printed = uniform, R_star, sigma_P, SIGMA_J, system.dim
     return xr.Dataset(
         {
             "time": ("number", times),
@@ -82,12 +82,12 @@ def _one(params: Params, L: int, M: int) -> xr.Dataset:
             "growth": growth_time(record, params.begin, R_star),
             "length": departure(record, R_star) - params.begin,
             "largest": float(record["R"].max() / R_star),
-            "predicted": length_prediction(tau, R_star, sigma_P),
-            "printed": printed_length(float(expected["time_116"]), R_star, sigma_P, system.dim),
-            "time_116": float(expected["time_116"]),
+            "predicted": erf_uniform.escape_length(tau, B, sigma_P),
+            "printed": errata.printed_plateau_length(*printed),
+            "time_116": uniform,
             "tau": tau,
-            "fastest": float(expected["times_exact"].min()),
-            "slowest": float(expected["times_exact"].max()),
+            "fastest": float(growing.min()),
+            "slowest": float(growing.max()),
             "uneven_2": float(expected["uneven_2"]),
         }
     )
@@ -104,11 +104,10 @@ def draw(data: xr.Dataset) -> Figure:
         axis.set_title(f"{title}, N = {data.attrs['N']}, one start each, flow", fontsize=9)
         axis.set(xlabel="time [steps / N]", ylabel="generalisation error")
         axis.set(ylim=(0, 1.45 * float(part["height"].max())))
-    styles = (("k-", "$\\alpha_0$"), ("k--", "$\\tau\\,\\ln(B/\\sigma_P)$"), ("k:", "as App. C.4"))
-    for style, label in styles:
-        axes[0].plot([], [], style, lw=1.2, label=label)
-    for axis in axes:
-        axis.legend(frameon=False, fontsize=7, ncols=3, loc="upper right")
+    lines = {"$\\alpha_0$": "-", "$\\tau\\,\\ln(B/\\sigma_P)$": "--", "as App. C.4": ":"}
+    styles = {label: {"ls": style, "lw": 1.2} for label, style in lines.items()}
+    for axis, shown in zip(axes, (styles, None), strict=True):
+        legend(axis, shown, fontsize=7, ncols=3, loc="upper right")
     return figure
 
 
@@ -127,76 +126,51 @@ def _parts(data: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset]:
 
 def check(data: xr.Dataset) -> list[Claim]:
     """Shorter with L, longer with M; growth and length in every case; Eq. 116."""
-    by_levels, by_units = _parts(data)
-    cases = [data.isel(case=case) for case in range(data.sizes["case"])]
-    return [
-        _steps("L", "falls", "≤", by_levels["growth"].values),
-        _steps("M", "rises", "≥", by_units["growth"].values),
-        _formula(data),
-        *[_growth(one) for one in cases],
-        *[_length(one) for one in cases],
-    ]
-
-
-def _steps(name: str, how: str, relation: Relation, times: np.ndarray) -> Claim:
-    ratios = times[1:] / times[:-1]
-    return Claim(
-        statement=f"time of growth on the plateau {how} with {name} (ratio nearest to one)",
-        source="Eq. 15, Fig. 19",
-        relation=relation,
-        expected=1.0,
-        measured=float(ratios.max() if relation == "≤" else ratios.min()),
-        tolerance=0.0,
-        tolerance_from="the order itself",
-    )
-
-
-def _formula(data: xr.Dataset) -> Claim:
+    by_levels, by_units = (part["growth"].values for part in _parts(data))
+    rows = [data.isel(case=case) for case in range(data.sizes["case"])]
     miss = np.abs(data["time_116"] / data["tau"] - 1) / data["uneven_2"] ** 2
-    return Claim(
-        statement="Eq. 116 against the mean of the exact rates, in unevenness of T^(2) squared",
-        source="Eq. 116",
-        relation="≤",
-        expected=1.0,
-        measured=float(miss.max()),
-        tolerance=0.0,
-        tolerance_from="second order in T^(2) − uniform part",
+    step = lambda how: claim(
+        f"time of growth on the plateau {how} (ratio nearest to one)", "Eq. 15, Fig. 19"
     )
+    formula = "Eq. 116 against the mean of the exact rates, in unevenness of T^(2) squared"
+    return [
+        step("falls with L").at_most(
+            (by_levels[1:] / by_levels[:-1]).max(), 1.0, because="the order itself"
+        ),
+        step("rises with M").at_least(
+            (by_units[1:] / by_units[:-1]).min(), 1.0, because="the order itself"
+        ),
+        claim(formula, "Eq. 116").at_most(
+            miss.max(), 1.0, because="second order in T^(2) − uniform part"
+        ),
+        *map(_growth, rows),
+        *map(_length, rows),
+    ]
 
 
 def _growth(one: xr.Dataset) -> Claim:
     low, high, tau = (float(one[name]) for name in ("fastest", "slowest", "tau"))
-    return Claim(
-        statement=f"{_name(one)}: e-folding time of R on the plateau",
-        source="Eq. 116, Fig. 19; exact rates",
-        relation="=",
-        expected=(low + high) / 2,
-        measured=float(one["growth"]),
-        tolerance=(high - low) / 2 + LINEAR * tau,
-        tolerance_from=f"exact ones of {low:.0f} … {high:.0f} mix; linear up to {LINEAR:.0%} of R*",
+    said = f"{_name(one)}: e-folding time of R on the plateau"
+    return claim(said, "Eq. 116, Fig. 19; exact rates").equals(
+        one["growth"],
+        (low + high) / 2,
+        within=(high - low) / 2 + LINEAR * tau,
+        because=f"exact ones of {low:.0f} … {high:.0f} mix; linear up to {LINEAR:.0%} of R*",
     )
 
 
 def _length(one: xr.Dataset) -> Claim:
     if np.isnan(float(one["length"])):
-        return Claim(
-            statement=f"{_name(one)}: R never reaches e R*, by which α_P is defined (largest R/R*)",
-            source="App. C.4",
-            relation="≤",
-            expected=np.e,
-            measured=float(one["largest"]),
-            tolerance=0.0,
-            tolerance_from="the definition",
-            kind="finding",
+        never = f"{_name(one)}: R never reaches e R*, by which α_P is defined (largest R/R*)"
+        return claim(never, "App. C.4", kind="finding").at_most(
+            one["largest"], np.e, because="the definition"
         )
-    return Claim(
-        statement=f"{_name(one)}: length of the plateau, τ ln(B/σ_P)",
-        source="Eq. 117 (without ½ ln N), Fig. 19",
-        relation="=",
-        expected=float(one["predicted"]),
-        measured=float(one["length"]),
-        tolerance=folds_tolerance(int(one["M"])) * float(one["tau"]),
-        tolerance_from=FOLDS,
+    said = f"{_name(one)}: length of the plateau, τ ln(B/σ_P)"
+    return claim(said, "Eq. 117 (without ½ ln N), Fig. 19").equals(
+        one["length"],
+        one["predicted"],
+        within=erf_uniform.length_remainder(int(one["M"])) * float(one["tau"]),
+        because=FOLDS,
     )
 
 

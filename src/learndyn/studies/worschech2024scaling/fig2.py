@@ -17,10 +17,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.plotting import panels
-from learndyn.studies.claims import Claim
-from learndyn.studies.registry import Report
-from learndyn.studies.worschech2024scaling import _fig2_claims as claims
+from learndyn.plotting import legend, panels
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
+from learndyn.studies.statistics import mean_bound
+from learndyn.studies.worschech2024scaling._linear import units
 from learndyn.studies.worschech2024scaling._model import committee_system
 from learndyn.theory.committee import errata
 from learndyn.theory.committee.dynamics import linear
@@ -31,6 +32,15 @@ TITLE = "Linear student: Eqs. 6 and 8 at η = 1, Eq. 9 against simulations, Eq. 
 LEFT = {"beta": 1.0, "eta": 1.0, "sigma_J": 1.0}
 RIGHT = {"beta": 0.75, "eta": 0.1, "sigma_J": 0.01}
 FEW = {"beta": 1.0, "eta": 0.5, "sigma_J": 1.0}  # at η = 1 the printed form is zero
+FORMS = {
+    "right_eq8": learning_curve.error_sum,
+    "right_eq9": learning_curve.error_integral,
+    "right_ends": learning_curve.end_correction,
+    "right_remainder": corrections.sum_remainder,
+    "right_noise": corrections.noise_remainder,
+}
+LEVEL = 0.01  # chance of a false alarm in each claim on random runs
+CHANCE = f"Student t at {LEVEL:.0%}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +81,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     """The three panels, each with its own times."""
     left = _left(params)
     report(0.4)
-    right = _right(params, lambda part: report(0.4 + 0.4 * part))
+    right = _right(params, report)
     few = _few(params)
     report(1.0)
     attrs = {**dataclasses.asdict(params), "beta": RIGHT["beta"], "eta": RIGHT["eta"]}
@@ -82,71 +92,50 @@ def _left(params: Params) -> xr.Dataset:
     """From the even start: the equations, the exact mean, and runs."""
     N, times = params.N_left, _times(params.N_left, params.left_until, params.left_points)
     system, start = _even_start(N, LEFT)
-    runs = ld.simulate(
-        system, times, start=start, runs=params.left_runs, key=params.key, method="direct"
-    )
-    curve = lambda order: ld.solve(system, times, start=start, order=order)["error"]
-    return xr.Dataset(
-        {
-            "left_full": ("left", curve("full").values),
-            "left_flow": ("left", curve("flow").values),
-            "left_finite": ("left", curve("finite").values),
-            "left_median": ("left", runs["error"].median("run").values),
-            "left_mean": ("left", runs["error"].mean("run").values),
-            "wide_ratio": _mean_over_ode(4 * N),
-        },
-        {"left": times},
-    )
+    given = {"runs": params.left_runs, "key": params.key, "method": "direct"}
+    runs = ld.simulate(system, times, start=start, **given)["error"]
+    orders = ("full", "flow", "finite")
+    found = {f"left_{order}": _curve(system, times, start, order) for order in orders}
+    found |= {"left_median": runs.median("run").values, "left_mean": runs.mean("run").values}
+    wide, begin = _even_start(4 * N, LEFT)
+    exact, ode = (_curve(wide, [1.0], begin, order)[0] for order in ("finite", "full"))
+    table = {name: ("left", values) for name, values in found.items()}
+    return xr.Dataset({**table, "wide_ratio": exact / ode}, {"left": times})
+
+
+def _curve(system: ld.System, times, start: ld.Start, order: str) -> np.ndarray:
+    return ld.solve(system, times, start=start, order=order)["error"].values
 
 
 def _even_start(N: int, given: dict[str, float]) -> tuple[ld.System, ld.Start]:
-    system = _system(N, given)
-    mean = linear.mean_state(Setting.of(system))
-    nothing = np.zeros_like(mean.R)
-    return system, ld.start(system, state=ld.Overlaps(nothing, nothing, mean.T + mean.Q))
+    system = _system(N, N, given)
+    return system, ld.start(system, state=linear.even_state(Setting.of(system)))
 
 
-def _system(N: int, given: dict[str, float], levels: int | None = None) -> ld.System:
-    spectrum = ld.PowerLaw(N, levels or N, given["beta"])
+def _system(N: int, levels: int, given: dict[str, float]) -> ld.System:
+    spectrum = ld.PowerLaw(N, levels, given["beta"])
     return committee_system("linear", spectrum, eta=given["eta"], sigma_J=given["sigma_J"])
-
-
-def _mean_over_ode(N: int) -> float:
-    """The exact mean over Eq. 6 at α = 1."""
-    system, start = _even_start(N, LEFT)
-    exact, ode = (ld.solve(system, [1.0], start=start, order=o) for o in ("finite", "full"))
-    return float(exact["error"][0] / ode["error"][0])
 
 
 def _right(params: Params, report: Report) -> xr.Dataset:
     """Students with their teachers, runs from the even start, and the exact mean."""
     N, times = params.N_right, _times(params.N_right, params.right_until, params.points)
     system, even = _even_start(N, RIGHT)
-    errors = []
-    for number in range(params.initialisations):
-        key = params.initialisations * params.key + number
-        start = ld.start(system, key=key)
-        run = ld.simulate(system, times, start=start, key=key, method="direct")
-        errors.append(run["error"].values[0])
-        report((number + 1) / (params.initialisations + 1))
-    runs = ld.simulate(
-        system, times, start=even, runs=params.even_runs, key=params.key, method="direct"
-    )
-    units = {**RIGHT, "lam_plus": learning_curve.lam_plus(N, RIGHT["beta"]), "L": N}
-    forms = {
-        "right_eq8": learning_curve.error_sum,
-        "right_eq9": learning_curve.error_integral,
-        "right_ends": learning_curve.end_correction,
-        "right_remainder": corrections.sum_remainder,
-        "right_noise": corrections.noise_remainder,
-    }
-    exact = ld.solve(system, times, start=even, order="finite")["error"]
+    run = lambda start, **given: ld.simulate(system, times, start=start, method="direct", **given)
+    first = params.initialisations * params.key
+    keys = range(first, first + params.initialisations)
+    errors = [
+        run(ld.start(system, key=key), key=key)["error"].values[0]
+        for key in cases(keys, report, begin=0.4, end=0.7)
+    ]
+    runs = run(even, runs=params.even_runs, key=params.key)["error"].values
+    given = units(N, RIGHT["beta"], eta=RIGHT["eta"], sigma_J=RIGHT["sigma_J"])
     return xr.Dataset(
         {
-            **{name: ("right", form(times, **units)) for name, form in forms.items()},
+            **{name: ("right", form(times, **given)) for name, form in FORMS.items()},
             "right_error": (("initialisation", "right"), np.array(errors)),
-            "right_even": (("even", "right"), runs["error"].values),
-            "right_exact": ("right", exact.values),
+            "right_even": (("even", "right"), runs),
+            "right_exact": ("right", _curve(system, times, even, "finite")),
         },
         {"right": times},
     )
@@ -155,19 +144,19 @@ def _right(params: Params, report: Report) -> xr.Dataset:
 def _few(params: Params) -> xr.Dataset:
     """Few levels, many dimensions each: printed, corrected and simulated."""
     times = _times(params.few_dim, params.few_until, params.points)
-    system = _system(params.few_dim, FEW, params.few_levels)
+    system = _system(params.few_dim, params.few_levels, FEW)
     setting = Setting.of(system)
     start = ld.start(system, state=linear.mean_state(setting))
     runs = ld.simulate(system, times, start=start, runs=params.few_runs, key=params.key)
-    curve = lambda order: ld.solve(system, times, start=start, order=order)["error"].values
-    printed = errata.printed_eq6(times, setting.spectrum, FEW["eta"], FEW["sigma_J"])
-    at_one = errata.printed_eq6(times, setting.spectrum, LEFT["eta"], LEFT["sigma_J"])
+    printed = lambda given: errata.printed_eq6(
+        times, setting.spectrum, given["eta"], given["sigma_J"]
+    )
     return xr.Dataset(
         {
-            "few_full": ("few", curve("full")),
-            "few_finite": ("few", curve("finite")),
-            "few_printed": ("few", printed),
-            "few_printed_at_one": ("few", at_one),
+            "few_full": ("few", _curve(system, times, start, "full")),
+            "few_finite": ("few", _curve(system, times, start, "finite")),
+            "few_printed": ("few", printed(FEW)),
+            "few_printed_at_one": ("few", printed(LEFT)),
             "few_error": (("run", "few"), runs["error"].values),
         },
         {"few": times},
@@ -186,7 +175,7 @@ def draw(data: xr.Dataset) -> Figure:
     for axis, form in zip(axes, (_draw_left, _draw_right, _draw_few), strict=True):
         form(axis, data)
         axis.set(xscale="log", yscale="log", xlabel="α [steps / N]")
-        axis.legend(frameon=False, fontsize=8, loc="lower left")
+        legend(axis, loc="lower left")
     axes[0].set_ylabel("generalisation error")
     return figure
 
@@ -208,14 +197,12 @@ def _draw_right(axis: Axes, data: xr.Dataset) -> None:
     axis.plot(time, mean, "x", color="0.5", ms=3, label=f"mean of {count} initialisations")
     even = data["right_even"].mean("even")
     axis.plot(time, even, "o", color="k", ms=2.5, label=f"even start, {data.sizes['even']} runs")
-    part = claims.window_part(data)
-    for form, color, label in (
-        ("corrected", "C2", "with finite-L term"),
-        ("pure", "C4", "without"),
-    ):
-        fit, line = claims.fitted(data, even, form)
-        label = f"0.6 × fit {label}, s = {fit:.3f}"
-        axis.plot(part["right"], 0.6 * line, color=color, lw=1, label=label)
+    part = _inside(data)
+    rows = (("corrected", "C2", "with finite-L term"), ("pure", "C4", "without"))
+    for form, color, label in rows:
+        fit = _fitted(data, even, form)
+        label = f"0.6 × fit {label}, s = {fit.exponent:.3f}"
+        axis.plot(part["right"], 0.6 * fit.at(part["right"]), color=color, lw=1, label=label)
     beta, eta = data.attrs["beta"], data.attrs["eta"]
     axis.set_title(f"N = L = {data.attrs['N_right']}, β = {beta:g}, η = {eta:g}", fontsize=9)
 
@@ -229,6 +216,135 @@ def _draw_few(axis: Axes, data: xr.Dataset) -> None:
     axis.set_title(f"{sizes}, β = {FEW['beta']:g}, η = {FEW['eta']:g}", fontsize=9)
 
 
+def _window(data: xr.Dataset) -> tuple[float, float]:
+    return learning_curve.window(**_units(data))
+
+
+def _units(data: xr.Dataset) -> dict:
+    N, beta, eta = (data.attrs[name] for name in ("N_right", "beta", "eta"))
+    return units(int(N), float(beta), eta=float(eta))
+
+
+def _inside(data: xr.Dataset) -> xr.Dataset:
+    """The right panel inside the second and third quarter of the window, in ln α."""
+    first, last = np.log(_window(data))
+    place = (np.log(data["right"].values) - first) / (last - first)
+    return data.isel(right=(place >= 0.25) & (place <= 0.75))
+
+
+def _fitted(data: xr.Dataset, error: xr.DataArray, form: str):
+    """A fit over `_inside`."""
+    alpha = _inside(data)["right"].values
+    end = _window(data)[1] if form == "corrected" else np.inf
+    return ld.analysis.fit_cut_power_law(alpha, error.sel(right=alpha).values, end=end)
+
+
 def check(data: xr.Dataset) -> list[Claim]:
     """Left, right, and the erratum."""
-    return [*claims.left(data), *claims.right(data), *claims.few(data)]
+    return [*_check_left(data), *_in_the_middle(data), *_exponents(data), *_check_few(data)]
+
+
+def _check_left(data: xr.Dataset) -> list[Claim]:
+    """Above Eq. 8; and not the mean, nor the median, of a student with N = L."""
+    name, one = f"N = L = {data.attrs['N_left']}, η = 1", data.sel(left=1.0, method="nearest")
+    near = float(one["left_finite"] / one["left_full"])
+    above = "Sec. 4.1: consistently above the small learning rate solution"
+    quarter = "Fig. 2: a correction of order 1/N would leave a quarter of the excess"
+    real = "Fig. 2, left, against a real student"
+    ours = lambda said, source: claim(said, source, kind="finding")
+    return [
+        claim(f"{name}: Eq. 6 over Eq. 8, smallest over α", above).at_least(
+            (data["left_full"] / data["left_flow"]).min(), 1.0, within=1e-12, because="rounding"
+        ),
+        ours("L = N, η = 1, α = 1: exact mean over Eq. 6, four times the N", quarter).at_least(
+            data["wide_ratio"], 1 + (near - 1) / 4, because="an order"
+        ),
+        ours(f"{name}, α = 1: median of runs over Eq. 6: typical runs lie above", real).at_least(
+            one["left_median"] / one["left_full"], 1.0, because="an order"
+        ),
+        ours(f"{name}, α = 1: exact mean over median of runs: rare runs carry the mean", real)
+        .at_least(one["left_finite"] / one["left_median"], 1.0, because="an order"),
+    ]  # fmt: skip
+
+
+def _in_the_middle(data: xr.Dataset) -> list[Claim]:
+    """The exact mean and Eq. 9 against simulations, at the middle of the window in ln α."""
+    middle = np.mean(np.log(_window(data)))
+    one = data.isel(right=int(np.argmin(np.abs(np.log(data["right"].values) - middle))))
+    even, drawn = one["right_even"] / one["right_exact"], one["right_error"] / one["right_eq9"]
+    gap = float((one["right_ends"] + one["right_remainder"]) / one["right_eq9"])
+    noise = corrections.noise_factor(data.attrs["eta"]) * (1 + float(one["right_noise"])) - 1
+    alpha, chance = f"α = {float(one['right']):.2g}", mean_bound(drawn, "initialisation", LEVEL)
+    exact = f"even start: simulation over the exact mean, {alpha}"
+    return [
+        claim(exact, "Eq. 5 at finite N", kind="finding").equals(
+            even.mean(),
+            1.0,
+            within=mean_bound(even, "even", LEVEL),
+            because=f"{CHANCE}, {even.size} runs",
+            rate=1 - LEVEL,
+        ),
+        claim(f"simulation over Eq. 9 in the window, {alpha}", "Fig. 2, right").equals(
+            drawn.mean(),
+            1.0,
+            within=chance + gap + noise,
+            because=f"{CHANCE}; order η, 2/(2 − η); Euler-Maclaurin",
+            rate=1 - LEVEL,
+        ),
+    ]
+
+
+def _exponents(data: xr.Dataset) -> list[Claim]:
+    """With the finite-L term, and by a pure power law."""
+    name, part, last = f"β = {data.attrs['beta']:g}", _inside(data), _window(data)[1]
+    alpha, s = part["right"].values, learning_curve.exponent(data.attrs["beta"])
+    left_out = (part["right_ends"] + part["right_remainder"]) / part["right_eq8"]
+    left_out = left_out + part["right_noise"] + corrections.gamma_remainder(alpha, **_units(data))
+    turned = ld.analysis.cut_power_law_tolerance(alpha, float(left_out.max()), s, end=last)
+    low, high = learning_curve.local_exponent(alpha[[0, -1]], **_units(data))
+    pure = f"{name}: a pure power law finds s/(1 − (α/α_max)^s) there"
+    return [
+        claim(
+            f"{name}: exponent of the simulations in the window is β/(1+β)",
+            "Sec. 4.2, with the next term of Γ(s, z)",
+        ).equals(
+            _fitted(data, data["right_even"].mean("even"), "corrected").exponent,
+            s,
+            within=_scatter(data, "corrected") + turned,
+            because=f"{CHANCE} over runs; next orders over the fit",
+            rate=1 - LEVEL,
+        ),
+        claim(pure, "Sec. 4.2: the second term of Γ(s, z) is not small", kind="finding").equals(
+            _fitted(data, data["right_even"].mean("even"), "pure").exponent,
+            float(low + high) / 2,
+            within=_scatter(data, "pure") + float(high - low) / 2,
+            because=f"the fit's range of local exponents; {CHANCE}",
+            rate=1 - LEVEL,
+        ),
+    ]
+
+
+def _scatter(data: xr.Dataset, form: str) -> float:
+    """What chance allows in the exponent of the mean of the runs."""
+    each = [_fitted(data, row, form).exponent for row in data["right_even"]]
+    return mean_bound(xr.DataArray(each, dims="even"), "even", LEVEL)
+
+
+def _check_few(data: xr.Dataset) -> list[Claim]:
+    """Eq. 6 where N → ∞ is a good limit: few levels, many dimensions each."""
+    name = f"L = {data.attrs['few_levels']}, N = {data.attrs['few_dim']}, η = 0.5"
+    at_one = float(np.abs(data["few_printed_at_one"]).max())
+    wrong = f"A₁ + ηU, 1/L, T^(l) from l = 1; for η = 1 at most {at_one:.0e} at any α"
+    return [
+        claim(f"{name}: error at α = {float(row['few']):.2g}", "Eqs. 6 and 56")
+        .erratum(f"{float(row['few_printed']):.3g} ({wrong})", float(row["few_printed"]))
+        .equals(
+            row["few_error"].mean(),
+            row["few_full"],
+            within=mean_bound(row["few_error"], "run", LEVEL)
+            + abs(float(row["few_finite"] - row["few_full"])),
+            because=f"{CHANCE}; order 1/N, the exact mean − Eq. 6",
+            rate=1 - LEVEL,
+        )
+        for row in (data.isel(few=0), data.sel(few=2.0))
+    ]

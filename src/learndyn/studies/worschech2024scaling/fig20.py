@@ -11,10 +11,13 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.plotting import panels
-from learndyn.studies.claims import Claim
-from learndyn.studies.registry import Report
-from learndyn.studies.worschech2024scaling._late import BETA, ETA, M, late_stage
+from learndyn.plotting import legend, panels
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
+from learndyn.studies.worschech2024scaling._erf import LATE_BETA as BETA
+from learndyn.studies.worschech2024scaling._erf import LATE_ETA as ETA
+from learndyn.studies.worschech2024scaling._erf import LATE_M as M
+from learndyn.studies.worschech2024scaling._erf import late_stage
 from learndyn.theory.committee.late_stage import erf_symmetric
 
 TITLE = "The late stage of K = M = 2: Eqs. 121 and 122, and what they leave out"
@@ -37,10 +40,8 @@ PRESETS = {"quick": Params(), "paper": Params(points=301)}
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """The flow and the laws for every L."""
-    times, rows = np.linspace(0, params.end, params.points), []
-    for L in params.levels:
-        rows.append(late_stage(L, params.N, times, params.alpha_0, params.key))
-        report(len(rows) / len(params.levels))
+    times, levels = np.linspace(0, params.end, params.points), cases(params.levels, report)
+    rows = [late_stage(L, params.N, times, params.alpha_0, params.key) for L in levels]
     data = xr.concat(rows, xr.Variable("L", list(params.levels)))
     return data.assign_attrs(N=params.N, alpha_0=params.alpha_0, key=params.key)
 
@@ -61,7 +62,7 @@ def _draw_error(axis, data: xr.Dataset) -> None:
     axis.axvline(data.attrs["alpha_0"], color="0.6", ls=":", lw=1, label="α₀")
     axis.set(yscale="log", xlabel="α [steps / N]", ylabel=r"generalisation error $\epsilon_g$")
     axis.set_title(f"flow, K = M = {M}, η = {ETA:g}, β = {BETA:g}, N = {data.attrs['N']}", size=9)
-    axis.legend(frameon=False, fontsize=8)
+    legend(axis)
 
 
 def _draw_laws(axis, one: xr.Dataset) -> None:
@@ -74,7 +75,7 @@ def _draw_laws(axis, one: xr.Dataset) -> None:
     axis.plot(alpha, late["eq121"], **points, label="Eq. 121 along the flow")
     axis.set(yscale="log", xlabel="α − α₀ [steps / N]", ylabel=r"$\epsilon_g$")
     axis.set_title(f"L = {int(one['L'])}, laws from the flow's state at α₀", size=9)
-    axis.legend(frameon=False, fontsize=8)
+    legend(axis)
 
 
 def _draw_gaps(axis, data: xr.Dataset) -> None:
@@ -84,88 +85,68 @@ def _draw_gaps(axis, data: xr.Dataset) -> None:
         axis.plot(one["time"], _gap(one, "eq121"), color=f"C{i}", label=f"Eq. 121, L = {L}")
         axis.plot(one["time"], _gap(one, "leading"), "--", color=f"C{i}")
         axis.plot(one["time"], one["distance"], ":", color=f"C{i}", lw=1)
-    axis.plot([], [], "--", color="0.3", label="leading order in J − B")
-    axis.plot([], [], ":", color="0.3", lw=1, label="|J − B| / |B|")
     axis.set(yscale="log", xlabel="α [steps / N]", ylabel="relative gap to the flow's error")
     axis.set_ylim(top=5)
     axis.set_title("Expansions at the flow's own state", size=9)
-    axis.legend(frameon=False, fontsize=8, ncols=2)
+    styles = {"leading order in J − B": {"ls": "--"}, "|J − B| / |B|": {"ls": ":", "lw": 1}}
+    legend(axis, styles, ncols=2)
+
+
+def _gap(data: xr.Dataset, name: str) -> xr.DataArray:
+    return abs(data[name] / data["error"] - 1)
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """The paper's comparison, the exact end, and what first order leaves out."""
     late = data.sel(time=slice(data.attrs["alpha_0"], None))
-    rows = [claim for L in data["L"].values for claim in _one(late.sel(L=L))]
     few, many = (data["error"].isel(L=i, time=-1) for i in (0, -1))
     ends = f"L = {int(many['L'])} over L = {int(few['L'])}"
-    slower = Claim(
-        statement=f"convergence slows down with L: error at the end, {ends}",
-        source="Fig. 20 left, App. C.5",
-        relation="≥",
-        expected=1.0,
-        measured=float(many / few),
-        tolerance=0.0,
-        tolerance_from="an inequality",
-    )
-    return [slower, *rows, *_rates(late.isel(L=0), data.attrs)]
+    slower = f"convergence slows down with L: error at the end, {ends}"
+    return [
+        claim(slower, "Fig. 20 left, App. C.5").at_least(many / few, 1.0, because="an inequality"),
+        *(found for L in data["L"].values for found in _laws(late.sel(L=L))),
+        _rate(late.isel(L=0), data.attrs),
+    ]
 
 
-def _one(late: xr.Dataset) -> list[Claim]:
+def _laws(late: xr.Dataset) -> list[Claim]:
     name, end = f"L = {int(late['L'])}", float(late["time"][-1])
     first, last = late.isel(time=0), late.isel(time=-1)
+    hessian = f"{name}: the Hessian at the teacher gives the flow, largest relative gap"
+    above = f"{name}: gap of Eq. 121 to the error at α = {end:g} is above |J − B|/|B|"
+    dropped = "never exact: (r − t)², which Eq. 121 drops, is of the order of e"
     return [
-        Claim(
-            statement=f"{name}: Eq. 122 follows Eq. 121 along the flow, largest relative gap",
-            source="Fig. 20, App. C.5",
-            relation="=",
-            expected=0.0,
-            measured=float(abs(late["eq122"] / late["eq121"] - 1).max()),
-            tolerance=float(_gap(first, "eq121")),
-            tolerance_from="second order in the overlaps: gap of Eq. 121 to the error at α₀",
+        claim(
+            f"{name}: Eq. 122 follows Eq. 121 along the flow, largest relative gap",
+            "Fig. 20, App. C.5",
+        ).equals(
+            abs(late["eq122"] / late["eq121"] - 1).max(),
+            0.0,
+            within=_gap(first, "eq121"),
+            because="second order in the overlaps: gap of Eq. 121 to the error at α₀",
         ),
-        Claim(
-            statement=f"{name}: the Hessian at the teacher gives the flow, largest relative gap",
-            source="leading order in J − B, from α₀",
-            relation="=",
-            expected=0.0,
-            measured=float(_gap(late, "hessian").max()),
-            tolerance=float(first["distance"]),
-            tolerance_from="next order: |J − B|/|B| at α₀",
-            kind="finding",
+        claim(hessian, "leading order in J − B, from α₀", kind="finding").equals(
+            _gap(late, "hessian").max(),
+            0.0,
+            within=first["distance"],
+            because="next order: |J − B|/|B| at α₀",
         ),
-        Claim(
-            statement=f"{name}: gap of Eq. 121 to the error at α = {end:g} is above |J − B|/|B|",
-            source="never exact: (r − t)², which Eq. 121 drops, is of the order of e",
-            relation="≥",
-            expected=float(last["distance"]),
-            measured=float(_gap(last, "eq121")),
-            tolerance=0.0,
-            tolerance_from="an inequality",
-            kind="finding",
+        claim(above, dropped, kind="finding").at_least(
+            _gap(last, "eq121"), last["distance"], because="an inequality"
         ),
     ]
 
 
-def _rates(late: xr.Dataset, attrs: dict) -> list[Claim]:
+def _rate(late: xr.Dataset, attrs: dict) -> Claim:
     """The last decay rate of the smallest L, whose slowest level is alone by then."""
     L, N, alpha = int(late["L"]), int(attrs["N"]), late["time"].values
     error, lam = late["error"].values, ld.PowerLaw(N, L, BETA).values[-1]
     unit = erf_symmetric.rate_unit(M, ETA) * lam
-    measured = -np.log(error[-1] / error[-2]) / (alpha[-1] - alpha[-2]) / unit
-    drawn = float(late["slow_rate"]) / unit
-    expected = erf_symmetric.late_exponents(M)[0]
-    return [
-        Claim(
-            statement=f"L = {L}: decay rate at the end over a λ_L, the smaller group",
-            source="Eqs. 17, 122",
-            relation="=",
-            expected=expected,
-            measured=float(measured),
-            tolerance=abs(drawn - expected) + expected * float(late["distance"][-1]),
-            tolerance_from="T drawn instead of typical, and next order |J − B|/|B|",
-        ),
-    ]
-
-
-def _gap(data: xr.Dataset, name: str) -> xr.DataArray:
-    return abs(data[name] / data["error"] - 1)
+    drawn, expected = float(late["slow_rate"]) / unit, erf_symmetric.late_exponents(M)[0]
+    said = f"L = {L}: decay rate at the end over a λ_L, the smaller group"
+    return claim(said, "Eqs. 17, 122").equals(
+        -np.log(error[-1] / error[-2]) / (alpha[-1] - alpha[-2]) / unit,
+        expected,
+        within=abs(drawn - expected) + expected * float(late["distance"][-1]),
+        because="T drawn instead of typical, and next order |J − B|/|B|",
+    )

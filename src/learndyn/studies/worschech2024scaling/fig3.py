@@ -7,27 +7,35 @@ scikit-learn's digits. Every network has its own teacher and student, the same f
 """
 
 import dataclasses
-from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.numerics.progress import Counter
-from learndyn.plotting import panels
+from learndyn.plotting import legend, panels
 from learndyn.problems.empirical import principal
-from learndyn.studies.registry import Report
-from learndyn.studies.worschech2024scaling._fig3_claims import check as check
-from learndyn.studies.worschech2024scaling._images import first_channel
+from learndyn.problems.files import first_channel
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
+from learndyn.studies.worschech2024scaling._linear import (
+    LEVEL,
+    draw_starts,
+    follows_flow,
+    ratio_to_flow,
+    step_times,
+    units,
+)
 from learndyn.studies.worschech2024scaling._model import committee_system
-from learndyn.studies.worschech2024scaling._starts import step_times
 from learndyn.theory.committee import errata
 from learndyn.theory.committee.dynamics import linear
-from learndyn.theory.committee.power_law import features, learning_curve
+from learndyn.theory.committee.power_law import features
 from learndyn.theory.committee.setting import Setting
 
 TITLE = "Generalisation error against time with N_l trained directions"
+CONVERGED = 0.01  # of the asymptote, what trained directions may still add where it is measured
+LATE = f"what is left to learn, Student t at {LEVEL:.0%}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,128 +83,240 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     """Both panels: networks, the flow from their starts, and the mean curves of the theory."""
     inputs = first_channel(params.data, params.images)
     images = principal(inputs.x)
-    spectrum = ld.PowerLaw(params.N, params.N, params.beta)
     measured = ld.Spectrum(images.values, np.ones(len(images.values), dtype=int))
-    count = (len(params.directions) + len(params.image_directions)) * params.starts
-    done = Counter(count, report)
-    left = [_curves(params, spectrum, n, None, done) for n in params.directions]
-    right = [
-        _curves(params, measured, n, images.coordinates, done) for n in params.image_directions
-    ]
-    left = xr.concat(left, xr.Variable("n", list(params.directions)))
+    sides = {"left": params.directions, "right": params.image_directions}
+    given = {
+        "left": (ld.PowerLaw(params.N, params.N, params.beta), params.horizon, None),
+        "right": (measured, params.image_horizon, images.coordinates),
+    }
+    jobs = [(side, n) for side, directions in sides.items() for n in directions]
+    rows = {job: _curves(params, job[1], *given[job[0]]) for job in cases(jobs, report)}
+    panel = lambda side, directions: xr.concat(
+        [rows[side, n] for n in directions], xr.Variable("n", list(directions))
+    )
+    left, right = (panel(side, directions) for side, directions in sides.items())
     left = left.merge(_integrals(params, left["time"].values))
-    right = xr.concat(right, xr.Variable("n", list(params.image_directions)))
     right = right.merge(_noise(params, images.coordinates))
-    names = {"left": left, "right": right}
-    panels_ = [d.rename({v: f"{side}_{v}" for v in (*d.variables,)}) for side, d in names.items()]
+    both = [
+        each.rename({name: f"{side}_{name}" for name in (*each.variables,)})
+        for side, each in (("left", left), ("right", right))
+    ]
+    kept = {name: getattr(params, name) for name in ("N", "beta", "eta", "sigma_J")}
     eigenvalues = {"eigenvalues": ("k", images.values)}
-    kept = {"data": inputs.name, "N": params.N, "beta": params.beta, "eta": params.eta,
-            "sigma_J": params.sigma_J}  # fmt: skip
-    return xr.merge(panels_).assign(eigenvalues).assign_attrs(kept)
+    return xr.merge(both).assign(eigenvalues).assign_attrs({"data": inputs.name, **kept})
 
 
-def _curves(params: Params, spectrum: ld.Spectrum, n: int, x, done: Counter) -> xr.Dataset:
+def _curves(params: Params, n: int, spectrum: ld.Spectrum, horizon: float, x) -> xr.Dataset:
     """One N_l: every network with the flow from its start, and the means of the theory."""
     eta, sigma_J = params.eta, params.sigma_J
     system = committee_system("linear", spectrum, eta=eta, sigma_J=sigma_J, trainable=n)
-    times = step_times(params.horizon if x is None else params.image_horizon, params.points, system)
+    times = step_times(horizon, params.points, system)
     keys = range(params.key * params.starts, (params.key + 1) * params.starts)
     starts = [ld.start(system, key=key) for key in keys]
     flows = [ld.solve(system, times, start=start, order="flow")["error"].values for start in starts]
-    networks = _networks if x is None else _on_images(x)
-    found = xr.Dataset(
-        {
-            "networks": (("start", "time"), networks(system, times, starts, keys[0])),
-            "flow": (("start", "time"), np.stack(flows)),
-        }
-    )
-    done(len(starts))
+    if x is None:
+        found = ld.simulate(system, times, starts=starts, key=keys[0], method="direct")
+        networks = found["error"].isel(run=0).values
+    else:
+        pairs = zip(starts, keys, strict=True)
+        networks = np.stack([_on_images(x, system, times, start, key) for start, key in pairs])
     setting, lam = Setting.of(system), np.repeat(spectrum.values, spectrum.counts)
-    found["theory"] = "time", features.error(times, lam, n, eta=eta, sigma_J=sigma_J)
-    found["finite_eta"] = "time", linear.mean_curve(setting, times)["error"]
-    found["margin"] = linear.finite_size_margin(setting)
-    return found.assign_coords(time=("time", times, {"long_name": "α = steps / N"}))
+    return xr.Dataset(
+        {
+            "networks": (("start", "time"), networks),
+            "flow": (("start", "time"), np.stack(flows)),
+            "theory": ("time", features.error(times, lam, n, eta=eta, sigma_J=sigma_J)),
+            "finite_eta": ("time", linear.mean_curve(setting, times)["error"]),
+            "margin": linear.finite_size_margin(setting),
+        },
+        {"time": ("time", times, {"long_name": "α = steps / N"})},
+    )
 
 
-def _networks(system: ld.System, times: np.ndarray, starts: list[ld.Start], key: int) -> np.ndarray:
-    """Errors (start, time) of a network for each start, on Gaussian inputs."""
-    found = ld.simulate(system, times, starts=starts, key=key, method="direct")
-    return found["error"].isel(run=0).values
-
-
-def _on_images(x: np.ndarray) -> Callable[..., np.ndarray]:
-    """The same students, teachers and rule, with images for inputs."""
-
-    def networks(system: ld.System, times, starts: list[ld.Start], key: int) -> np.ndarray:
-        return np.stack([one(system, times, s, key + i) for i, s in enumerate(starts)])
-
-    def one(system: ld.System, times, start: ld.Start, key: int) -> np.ndarray:
-        y = system.network(start.teacher, x)  # with K = M = 1 the teacher is the same function
-        real = ld.System(ld.Dataset(x, np.asarray(y)), system.network, system.rule)
-        weights = ld.Start(None, lambda: (start.weights, start.teacher))
-        # Where the spectrum is the images' own, the error by overlaps is that on all images.
-        measure = ld.theory_of(system).measure
-        probes = {"all_images": lambda model: measure(model.weights, start.teacher)["error"]}
-        run = ld.simulate(real, times, start=weights, key=key, method="direct", probes=probes)
-        return run["all_images"].isel(run=0).values
-
-    return networks
+def _on_images(x: np.ndarray, system: ld.System, times, start: ld.Start, key: int) -> np.ndarray:
+    """The errors of the same student, teacher and rule, with images for inputs."""
+    y = system.network(start.teacher, x)  # with K = M = 1 the teacher is the same function
+    real = ld.System(ld.Dataset(x, np.asarray(y)), system.network, system.rule)
+    weights = ld.Start(None, lambda: (start.weights, start.teacher))
+    # Where the spectrum is the images' own, the error by overlaps is that on all images.
+    measure = ld.theory_of(system).measure
+    probes = {"all_images": lambda model: measure(model.weights, start.teacher)["error"]}
+    run = ld.simulate(real, times, start=weights, key=key, method="direct", probes=probes)
+    return run["all_images"].isel(run=0).values
 
 
 def _integrals(params: Params, times: np.ndarray) -> xr.Dataset:
     """Eq. 11, corrected, by the midpoint rule and as printed, for every N_l."""
-    given = {"lam_plus": learning_curve.lam_plus(params.N, params.beta), "L": params.N,
-             "beta": params.beta, "eta": params.eta, "sigma_J": params.sigma_J}  # fmt: skip
+    given = units(params.N, params.beta, eta=params.eta, sigma_J=params.sigma_J)
     forms = {
         "corrected": features.error_integral,
         "midpoint": lambda *at, **given: features.error_integral(*at, shift=0.5, **given),
         "printed": errata.printed_eq79,
     }
-    table = {
-        name: (("n", "time"), [form(times, n, **given) for n in params.directions])
-        for name, form in forms.items()
-    }
-    return xr.Dataset(table)
+    table = lambda form: [form(times, n, **given) for n in params.directions]
+    return xr.Dataset({name: (("n", "time"), table(form)) for name, form in forms.items()})
 
 
 def _noise(params: Params, x: np.ndarray) -> xr.Dataset:
     """How much the noise of single images lifts the asymptote, and the longest image."""
     found = [features.sampling_excess(x, n, eta=params.eta) for n in params.image_directions]
-    table = {"excess": ("n", [e.first_order for e in found]),
-             "excess_bound": ("n", [e.bound for e in found]),
-             "longest": np.max(np.mean(x**2, axis=1))}  # fmt: skip
-    return xr.Dataset(table)
+    return xr.Dataset(
+        {
+            "excess": ("n", [each.first_order for each in found]),
+            "excess_bound": ("n", [each.bound for each in found]),
+            "longest": np.max(np.mean(x**2, axis=1)),
+        }
+    )
+
+
+def _panel(data: xr.Dataset, side: str) -> list[xr.Dataset]:
+    """One side of the figure, by N_l."""
+    names = {v: str(v).removeprefix(f"{side}_") for v in data.variables if f"{side}_" in str(v)}
+    panel = data[[v for v in names if v in data.data_vars] + ["eigenvalues"]].rename(names)
+    return [panel.isel(n=i) for i in range(panel.sizes["n"])]
 
 
 def draw(data: xr.Dataset) -> Figure:
     """Networks as markers over Eq. 10; left also Eq. 11 as printed."""
     figure, axes = panels(2, size=(4.9, 3.9))
-    for axis, side in zip(axes, ("left", "right"), strict=True):
-        _draw_panel(axis, data, side)
-    left, right = axes
-    for i in range(data.sizes["left_n"]):
-        printed = data["left_printed"].isel(left_n=i)
-        left.plot(data["left_time"], printed, ":", color=f"C{i}", lw=1, zorder=1)
-    left.plot([], [], ":", color="0.3", lw=1, label="Eq. 11 as printed")
-    left.set_title(f"Gaussian, N = L = {data.attrs['N']}, β = {data.attrs['beta']:g}", fontsize=9)
-    right.set_title(data.attrs["data"], fontsize=9)
-    for axis in axes:
-        axis.legend(frameon=False, fontsize=7.5)
+    what = f"networks, {data.sizes['start']} starts, η = {data.attrs['eta']:g}"
+    styles = {
+        what: {"marker": "o", "ms": 3.5},
+        "Eq. 10 for these starts": {"lw": 1.3},
+        "Eq. 10, mean of all starts": {"ls": "--", "lw": 1},
+        "Eq. 11 as printed": {"ls": ":", "lw": 1},
+    }
+    gaussian = f"Gaussian, N = L = {data.attrs['N']}, β = {data.attrs['beta']:g}"
+    titles = {"left": gaussian, "right": data.attrs["data"]}
+    for axis, (side, title) in zip(axes, titles.items(), strict=True):
+        for i, one in enumerate(_panel(data, side)):
+            draw_starts(axis, one, f"C{i}")
+            if "printed" in one:
+                axis.plot(one["time"], one["printed"], ":", color=f"C{i}", lw=1, zorder=1)
+        axis.set(xscale="log", yscale="log", xlabel="α = steps / N")
+        axis.set_ylabel("generalisation error ε")
+        axis.set_title(title, fontsize=9)
+        legend(axis, dict([*styles.items()][: 4 if side == "left" else 3]), fontsize=7.5)
     return figure
 
 
-def _draw_panel(axis, data: xr.Dataset, side: str) -> None:
-    alpha = data[f"{side}_time"]
-    for i, n in enumerate(data[f"{side}_n"].values):
-        networks, flow, mean = (
-            data[f"{side}_{name}"].isel({f"{side}_n": i}) for name in ("networks", "flow", "theory")
+def check(data: xr.Dataset) -> list[Claim]:
+    """Networks against Eqs. 10, 11 and 74, on Gaussian inputs and on images."""
+    left, right = (_panel(data, side) for side in ("left", "right"))
+    return [
+        *(_follows(one, "Fig. 3 left, Eq. 10", "N(0, Σ)", 1.0) for one in left),
+        _integral(left[0]),
+        *_lifted(left[0]),
+        _exponent(left),
+        *(
+            _follows(one, "Fig. 3 right, Eq. 10", data.attrs["data"], float(one["longest"]))
+            for one in right
+        ),
+        *(_lifted_by_images(one) for one in right),
+    ]
+
+
+def _follows(one: xr.Dataset, source: str, inputs: str, noise: float) -> Claim:
+    """`noise`: how much more an image can shake the weights than Gaussian inputs do."""
+    left_out = (one["finite_eta"] / one["theory"] - 1).values * noise
+    return follows_flow(one, left_out, f"{inputs}, N_l = {int(one['n'])}", source)
+
+
+def _integral(one: xr.Dataset) -> Claim:
+    """At the time where the printed equation is farthest off."""
+    now = one.isel(time=int(np.argmax((one["printed"] / one["corrected"]).values)))
+    ratio, theory, printed = ratio_to_flow(now), float(now["theory"]), float(now["printed"])
+    rule, left_out = abs(now["midpoint"] - now["corrected"]), now["finite_eta"] - theory
+    what = f"N_l = {int(one['n'])}: mean error of networks"
+    said, name = (
+        f"{what} at α = {float(now['time']):.4g}",
+        f"{what} where the print is farthest off",
+    )
+    return (
+        claim(said, "Eqs. 11 and 79", name=name)
+        .erratum(f"{printed:.4g}, by L instead of N_l in the first gamma function", printed)
+        .equals(
+            theory * ratio.value,
+            now["corrected"],
+            within=rule + left_out + theory * ratio.allowed(),
+            because=f"sum as integral, next order in η, Student t at {LEVEL:.0%}",
+            rate=1 - LEVEL,
         )
-        axis.plot(alpha, mean, "--", color="0.2", lw=1, zorder=2)
-        axis.plot(alpha, flow.mean("start"), color=f"C{i}", lw=1.3, zorder=2.5)
-        averaged = networks.mean("start")
-        axis.plot(alpha, averaged, "o", ms=3.5, color=f"C{i}", zorder=3, label=f"$N_l$ = {n}")
-    starts, eta = data.sizes["start"], data.attrs["eta"]
-    axis.plot([], [], "o", ms=3.5, color="0.3", label=f"networks, {starts} starts, η = {eta:g}")
-    axis.plot([], [], color="0.3", lw=1.3, label="Eq. 10 for these starts")
-    axis.plot([], [], "--", color="0.2", lw=1, label="Eq. 10, mean of all starts")
-    axis.set(xscale="log", yscale="log", xlabel="α = steps / N", ylabel="generalisation error ε")
+    )
+
+
+def _lifted(one: xr.Dataset) -> list[Claim]:
+    """The asymptote, and by how much steps of finite size lift it."""
+    n, margin, late = int(one["n"]), float(one["margin"]), _late(one)
+    asymptote = f"N_l = {n}: asymptote of networks"
+    limit, printed = _asymptote(one, n), _asymptote(one, n - 1)
+    over = f"{asymptote} over that of Eq. 10, by η > 0"
+    return [
+        claim(f"{asymptote}, without the lift by steps of finite size", "Eqs. 71 and 78")
+        .erratum(f"{printed:.4g}, by a sum over fixed directions from k = N_l", printed)
+        .equals(
+            limit * late.lift * margin,
+            limit,
+            within=limit * margin * late.tolerance,
+            because=LATE,
+            rate=1 - LEVEL,
+        ),
+        claim(over, "exact mean of a step at finite N", kind="finding").equals(
+            late.lift, 1 / margin, within=late.tolerance, because=LATE, rate=1 - LEVEL
+        ),
+    ]
+
+
+def _exponent(rows: list[xr.Dataset]) -> Claim:
+    """Between the two smallest N_l, which converge first."""
+    first, second = rows[:2]
+    n, given = [int(one["n"]) for one in (first, second)], first.attrs
+    given = units(int(given["N"]), given["beta"], sigma_J=given["sigma_J"])
+    slope = lambda values: float(np.diff(np.log(values))[0] / np.diff(np.log(n))[0])
+    by_rule = lambda h: slope([features.asymptote_integral(m, shift=h, **given) for m in n])
+    late = [_late(one) for one in (first, second)]
+    limits = [_asymptote(one, int(one["n"])) for one in (first, second)]
+    # Both are lifted by η > 0, nearly alike: only the difference of the lifts counts.
+    lifts = abs(float(np.diff(np.log([first["margin"], second["margin"]]))[0]))
+    chance = sum(each.tolerance for each in late)
+    said = f"exponent of the asymptote from N_l = {n[0]} to {n[1]} (−β for N_l ≪ L)"
+    return claim(said, "Eqs. 11 and 74").equals(
+        slope([limit * each.lift for limit, each in zip(limits, late, strict=True)]),
+        by_rule(0.0),
+        within=abs(by_rule(0.5) - by_rule(0.0)) + (lifts + chance) / np.log(n[1] / n[0]),
+        because=f"sum as integral, next order in η, {LATE}",
+        rate=1 - LEVEL,
+    )
+
+
+def _lifted_by_images(one: xr.Dataset) -> Claim:
+    late, first = _late(one), float(one["excess"])
+    said = f"images, N_l = {int(one['n'])}: asymptote of networks over that of Eq. 10, − 1"
+    return claim(said, "noise of single images, order η", kind="finding").equals(
+        late.lift - 1,
+        first,
+        within=float(one["excess_bound"]) - first + late.tolerance,
+        because=f"longest image, {LATE}",
+        rate=1 - LEVEL,
+    )
+
+
+class _Late(NamedTuple):
+    """Networks over flow where the flow has nearly converged, and what that may be off by."""
+
+    lift: float
+    tolerance: float
+
+
+def _late(one: xr.Dataset) -> _Late:
+    left_over = one["theory"] / _asymptote(one, int(one["n"])) - 1
+    late = left_over <= max(CONVERGED, float(left_over.min()))
+    ratio = ratio_to_flow(one.sel(time=late).mean("time"))
+    return _Late(float(ratio.value), float(left_over[late].mean() + ratio.allowed()))
+
+
+def _asymptote(one: xr.Dataset, n: int) -> float:
+    """Eq. 71 for the spectrum of the panel."""
+    N, beta, images = int(one.attrs["N"]), one.attrs["beta"], "excess" in one
+    lam = one["eigenvalues"].values if images else ld.PowerLaw(N, N, beta).values
+    return features.asymptote(lam, n, sigma_J=one.attrs["sigma_J"])

@@ -10,10 +10,10 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.plotting import curves, panels
-from learndyn.studies.claims import Claim
+from learndyn.plotting import curves, legend, panels
+from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report
-from learndyn.studies.worschech2024scaling._symmetric import (
+from learndyn.studies.worschech2024scaling._erf import (
     ETA,
     FOLDS,
     LINEAR,
@@ -21,17 +21,15 @@ from learndyn.studies.worschech2024scaling._symmetric import (
     SIGMA_J,
     apart,
     departure,
+    eigenvalues,
     flattest_point,
-    folds_tolerance,
     growth_time,
-    length_prediction,
     plateau_system,
     predictions,
-    printed_length,
-    spectrum_of,
     spread,
 )
-from learndyn.theory.committee.dynamics.moments import traces
+from learndyn.theory.committee import errata
+from learndyn.theory.committee.dynamics.moments import moment
 from learndyn.theory.committee.plateau import erf_uniform
 
 TITLE = "Symmetric plateau of the order parameters and its length, L = 10, K = M = 4 (Fig. 4)"
@@ -68,32 +66,21 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     report(0.1)
     times = np.linspace(0, params.end, params.points)
     record = ld.solve(system, times, start=start, order="flow")
-    report(0.9)
-    numbers = {**_typical(system, params.M), **_measured(params, record, expected)}
-    sizes = {"L": params.L, "N": system.dim, "begin": params.begin}
     report(1.0)
-    return record[["R", "Q", "error"]].merge(expected).assign(numbers).assign_attrs(sizes)
-
-
-def _typical(system: ld.System, M: int) -> dict[str, float]:
-    """τ_esc for T = 1, D = 0: Eq. 116, and exactly."""
-    spectrum = spectrum_of(system)
-    T2 = traces(spectrum.values, spectrum.counts / spectrum.dim)[1]
-    return {
-        "typical_116": erf_uniform.escape_time(1.0, 0.0, T2, 0.0, M, ETA),
+    lam, R_star = eigenvalues(system), float(expected["R_exact"].max())
+    uniform = erf_uniform.uniform_part(moment(start.state.T, lam, 1))
+    numbers = {
+        "error_99_printed": errata.printed_eq99(*uniform, params.M),
+        # τ_esc for T = 1, D = 0: Eq. 116, and exactly.
+        "typical_116": erf_uniform.typical_escape_time(lam, params.M, ETA),
         "typical_exact": ld.theory_of(system).landmarks()["escape_time"] / ETA,
-    }
-
-
-def _measured(params: Params, record: xr.Dataset, expected: xr.Dataset) -> dict[str, float]:
-    """Height and flattest time of the error, spread of R at α_0, growth and departure of R."""
-    R_star = float(expected["R_exact"].max())
-    return {
         **flattest_point(record, float(expected["times_exact"].max())),
         "sigma_P": float(spread(record).sel(time=params.begin, method="nearest")),
         "growth": growth_time(record, params.grown, R_star),
         "length": departure(record, R_star) - params.begin,
     }
+    sizes = {"L": params.L, "N": system.dim, "begin": params.begin}
+    return record[["R", "Q", "error"]].merge(expected).assign(numbers).assign_attrs(sizes)
 
 
 def draw(data: xr.Dataset) -> Figure:
@@ -106,9 +93,8 @@ def draw(data: xr.Dataset) -> Figure:
         f"K = M = {data.sizes['teacher']}, L = {data.attrs['L']}, N = {data.attrs['N']}, flow",
         fontsize=9,
     )
-    middle.plot([], [], "k--", lw=0.9, label="exact fixed point")
-    middle.plot([], [], ":", color="C3", lw=1.6, label="Eq. 13")
-    middle.legend(frameon=False, fontsize=7, loc="lower left")
+    exact, printed = {"color": "k", "ls": "--", "lw": 0.9}, {"color": "C3", "ls": ":", "lw": 1.6}
+    legend(middle, {"exact fixed point": exact, "Eq. 13": printed}, fontsize=7, loc="lower left")
     _draw_error(right, data)
     return figure
 
@@ -134,14 +120,16 @@ def _draw_error(axis, data: xr.Dataset) -> None:
     axis.axvline(begin + printed, color="C3", ls=":", lw=1.6, label="as App. C.4 computes it")
     axis.set(xlabel="time [steps / N]", ylabel="generalisation error")
     axis.set(ylim=(0, 1.25 * float(data["height"])))
-    axis.legend(frameon=False, fontsize=7, loc="lower left")
+    legend(axis, fontsize=7, loc="lower left")
 
 
 def _lengths(data: xr.Dataset) -> tuple[float, float]:
     """α_P − α_0: τ ln(B/σ_P), and as App. C.4 computes it."""
-    R_star, sigma_P = float(data["R_exact"].max()), float(data["sigma_P"])
-    printed = printed_length(float(data["time_116"]), R_star, sigma_P, data.attrs["N"])
-    return length_prediction(float(data["times_exact"].mean()), R_star, sigma_P), printed
+    R_star, sigma_P, N = float(data["R_exact"].max()), float(data["sigma_P"]), data.attrs["N"]
+    tau, B = float(data["times_exact"].mean()), erf_uniform.departure_size(R_star)
+    printed = float(data["time_116"]), R_star, sigma_P, SIGMA_J, N
+    length = erf_uniform.escape_length(tau, B, sigma_P)
+    return length, errata.printed_plateau_length(*printed)
 
 
 def check(data: xr.Dataset) -> list[Claim]:
@@ -151,71 +139,49 @@ def check(data: xr.Dataset) -> list[Claim]:
 
 def _heights(data: xr.Dataset) -> list[Claim]:
     here, M = data.sel(time=float(data["flattest"])), data.sizes["teacher"]
-    deviation, width = np.abs(apart(here)), float(spread(here))
-    gaps = np.abs(here["R"].mean("student") - data["R_exact"])
+    mean, width, left = here["R"].mean("student"), float(spread(here)), "Sec. 5.1.1, Fig. 4 left"
+    heights = f"R on the plateau has the {M} heights of the fixed point (largest gap)"
+    one_height = "Q on the plateau has one height, that of the fixed point (largest gap)"
     return [
-        Claim(
-            statement=f"R on the plateau has the {M} heights of the fixed point (largest gap)",
-            source="Sec. 5.1.1, Fig. 4 left; exact fixed point",
-            relation="=",
-            expected=0.0,
-            measured=float(gaps.max()),
-            tolerance=width,
-            tolerance_from="spread of R over students; it acts on their mean at second order",
+        claim(heights, f"{left}; exact fixed point").equals(
+            np.abs(mean - data["R_exact"]).max(),
+            0.0,
+            within=width,
+            because="spread of R over students; it acts on their mean at second order",
         ),
-        Claim(
-            statement="spread of these heights over the spread of students at one",
-            source="Sec. 5.1.1, Fig. 4 left",
-            relation="≥",
-            expected=1.0,
-            measured=float(here["R"].mean("student").std()) / width,
-            tolerance=0.0,
-            tolerance_from="heights as wide as their distance would not be distinct",
+        claim("spread of these heights over the spread of students at one", left).at_least(
+            mean.std() / width,
+            1.0,
+            because="heights as wide as their distance would not be distinct",
         ),
-        Claim(
-            statement="Q on the plateau has one height, that of the fixed point (largest gap)",
-            source="Sec. 5.1.1, Fig. 4 centre; exact fixed point",
-            relation="=",
-            expected=0.0,
-            measured=float(np.abs(here["Q"] - data["Q_exact"]).max()),
-            tolerance=SIGMA_J**2 + 2 * float(deviation.max()),
-            tolerance_from="σ_J² of the start, which stays, and the deviations of two students",
+        claim(one_height, "Sec. 5.1.1, Fig. 4 centre; exact fixed point").equals(
+            np.abs(here["Q"] - data["Q_exact"]).max(),
+            0.0,
+            within=SIGMA_J**2 + 2 * np.abs(apart(here)).max(),
+            because="σ_J² of the start, which stays, and the deviations of two students",
         ),
-        Claim(
-            statement="Eq. 13 is the mean of the heights of R",
-            source="Eq. 13, Sec. 5.1.1",
-            relation="=",
-            expected=float(data["R_13"]),
-            measured=float(data["R_exact"].mean()),
-            tolerance=float(data["R_13"] * data["uneven_1"] ** 2),
-            tolerance_from="unevenness of T, squared",
+        claim("Eq. 13 is the mean of the heights of R", "Eq. 13, Sec. 5.1.1").equals(
+            data["R_exact"].mean(),
+            data["R_13"],
+            within=data["R_13"] * data["uneven_1"] ** 2,
+            because="unevenness of T, squared",
         ),
     ]
 
 
 def _error(data: xr.Dataset) -> list[Claim]:
-    settled = float(data["distance"])
+    settled, printed = float(data["distance"]), float(data["error_99_printed"])
     return [
-        Claim(
-            statement="error on the plateau",
-            source="Fig. 4 right; exact fixed point",
-            relation="=",
-            expected=float(data["error_exact"]),
-            measured=float(data["height"]),
-            tolerance=settled,
-            tolerance_from=SETTLED,
+        claim("error on the plateau", "Fig. 4 right; exact fixed point").equals(
+            data["height"], data["error_exact"], within=settled, because=SETTLED
         ),
-        Claim(
-            statement="error on the plateau, closed form for uniform T",
-            source="Eq. 99, Fig. 4 right",
-            relation="=",
-            expected=float(data["error_99"]),
-            measured=float(data["height"]),
-            tolerance=settled + float(data["error_99"] * data["uneven_1"] ** 2),
-            tolerance_from="unevenness of T, squared",
-            kind="erratum",
-            printed=f"{float(data['error_99_printed']):.3g}, with arcsin(D/(1+T))",
-            printed_value=float(data["error_99_printed"]),
+        claim("error on the plateau, closed form for uniform T", "Eq. 99, Fig. 4 right")
+        .erratum(f"{printed:.3g}, with arcsin(D/(1+T))", printed)
+        .equals(
+            data["height"],
+            data["error_99"],
+            within=settled + data["error_99"] * data["uneven_1"] ** 2,
+            because="unevenness of T, squared",
         ),
     ]
 
@@ -223,42 +189,34 @@ def _error(data: xr.Dataset) -> list[Claim]:
 def _times(data: xr.Dataset) -> list[Claim]:
     low, high = float(data["times_exact"].min()), float(data["times_exact"].max())
     tau, M = float(data["times_exact"].mean()), data.sizes["teacher"]
+    folds = PRINTED_LENGTH / PRINTED_TIME
+    added = "adds ½ ln N to a σ_P that is ∝ 1/√N"
     return [
-        Claim(
-            statement="τ_esc at T = 1, D = 0: Eq. 116 against the exact rate",
-            source="Eq. 116, App. C.4",
-            relation="=",
-            expected=float(data["typical_116"]),
-            measured=float(data["typical_exact"]),
-            tolerance=1e-9 * float(data["typical_116"]),
-            tolerance_from="rounding",
-            kind="erratum",
-            printed=f"{PRINTED_TIME}, half of it",
-            printed_value=float(PRINTED_TIME),
+        claim("τ_esc at T = 1, D = 0: Eq. 116 against the exact rate", "Eq. 116, App. C.4")
+        .erratum(f"{PRINTED_TIME}, half of it", PRINTED_TIME)
+        .equals(
+            data["typical_exact"],
+            data["typical_116"],
+            within=1e-9 * data["typical_116"],
+            because="rounding",
         ),
-        Claim(
-            statement=f"e-folding time of R on the plateau, of {M - 1} exact ones",
-            source="App. C.4; Jacobian of the flow",
-            relation="=",
-            expected=(low + high) / 2,
-            measured=float(data["growth"]),
-            tolerance=(high - low) / 2 + LINEAR * tau,
-            tolerance_from=f"{low:.0f} … {high:.0f} mix; linear up to {LINEAR:.0%} of R*",
-            kind="erratum",
-            printed=str(PRINTED_TIME),
-            printed_value=float(PRINTED_TIME),
+        claim(
+            f"e-folding time of R on the plateau, of {M - 1} exact ones",
+            "App. C.4; Jacobian of the flow",
+        )
+        .erratum(str(PRINTED_TIME), PRINTED_TIME)
+        .equals(
+            data["growth"],
+            (low + high) / 2,
+            within=(high - low) / 2 + LINEAR * tau,
+            because=f"{low:.0f} … {high:.0f} mix; linear up to {LINEAR:.0%} of R*",
         ),
-        Claim(
-            statement="e-folds of the plateau, until R reaches e R*: ln(B/σ_P)",
-            source="Eq. 117, App. C.4",
-            relation="=",
-            expected=_lengths(data)[0] / tau,
-            measured=float(data["length"]) / tau,
-            tolerance=folds_tolerance(M),
-            tolerance_from=FOLDS,
-            kind="erratum",
-            printed=f"{PRINTED_LENGTH}/{PRINTED_TIME} = {PRINTED_LENGTH / PRINTED_TIME:.1f}: "
-            "adds ½ ln N to a σ_P that is ∝ 1/√N",
-            printed_value=PRINTED_LENGTH / PRINTED_TIME,
+        claim("e-folds of the plateau, until R reaches e R*: ln(B/σ_P)", "Eq. 117, App. C.4")
+        .erratum(f"{PRINTED_LENGTH}/{PRINTED_TIME} = {folds:.1f}: {added}", folds)
+        .equals(
+            data["length"] / tau,
+            _lengths(data)[0] / tau,
+            within=erf_uniform.length_remainder(M),
+            because=FOLDS,
         ),
     ]

@@ -10,18 +10,23 @@ import dataclasses
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy import stats
 
 import learndyn as ld
-from learndyn.plotting import panels
-from learndyn.studies.claims import Claim
-from learndyn.studies.registry import Report
-from learndyn.studies.worschech2024scaling import _fig5_claims
+from learndyn.plotting import legend, panels
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
+from learndyn.studies.worschech2024scaling._erf import eigenvalues, leaving, predictions
 from learndyn.studies.worschech2024scaling._model import committee_system
-from learndyn.studies.worschech2024scaling._plateau import escape_of, leaving, plateau_of
+from learndyn.theory.committee.plateau import erf as erf_plateau
 from learndyn.theory.committee.plateau import erf_uniform
 
 TITLE = "The plateau against M and L: flows, students, and the escape time τ_esc"
+GROWING = (1e-4, 1e-2)  # spread of R over students between which its growth is fitted
+LARGE = 10**6  # eigenvalues, units: where the scaling for large L and M is read off
+LEVEL = 0.01  # chance of a false alarm of each statistical claim
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,21 +81,17 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     """Flows and students of both panels, and escape times of many teachers."""
     left = [(M, params.left_N, params.left_N) for M in params.left_M]
     right = [(params.right_M, L, params.right_N) for L in params.right_L]
-    total, rows = len(left) + len(right) + 1, []
-    for name, sizes in (("left", left), ("right", right)):
-        end, simulated = (getattr(params, f"{name}_end"), params.students[name == "right"])
-        panel = []
-        for i, size in enumerate(sizes):
-            done = sum(map(len, rows)) + i
-            panel.append(_curves(params, size, end, i < simulated, done))
-            report((done + 1) / total)
-        rows.append(panel)
-    parts = [
-        _renamed(xr.concat(panel, name), name)
-        for panel, name in zip(rows, ("left", "right"), strict=True)
-    ]
+    sides = (("left", left), ("right", right))
+    jobs = [(name, *job) for name, sizes in sides for job in enumerate(sizes)]
+    rows: dict[str, list[xr.Dataset]] = {"left": [], "right": []}
+    for number, (name, i, size) in enumerate(cases(jobs, report, end=0.9)):
+        simulated, end = i < params.students[name == "right"], getattr(params, f"{name}_end")
+        rows[name].append(_curves(params, size, end, simulated, number))
+    panel = lambda name: xr.concat(rows[name], name).rename(
+        {str(each): f"{name}_{each}" for each in (*rows[name][0].data_vars, "time")}
+    )
     coords = {"left": list(params.left_M), "right": list(params.right_L)}
-    data = xr.merge([*parts, _times(params)]).assign_coords(coords)
+    data = xr.merge([panel("left"), panel("right"), _times(params)]).assign_coords(coords)
     report(1.0)
     names = ("left_N", "right_M", "right_N", "beta", "eta", "sigma_J")
     return data.assign_attrs({name: getattr(params, name) for name in names})
@@ -105,47 +106,34 @@ def _curves(params: Params, size, end: float, simulated: bool, number: int) -> x
     """Flows of one size, each with its plateau, and the students of the first draw."""
     system, times = _system(params, *size), np.linspace(0, end, params.points)
     blank = np.full((params.runs, len(times)), np.nan)
-    student = {"student": (("run", "time"), blank), "student_leaves": ("run", blank[:, 0])}
-    draws = []
-    for draw in range(params.draws):
-        start = ld.start(system, key=params.key + params.draws * number + draw)
-        flow = ld.solve(system, times, start=start, order="flow", rtol=1e-6, atol=1e-10)
-        draws.append(_summary(system, start, flow))
-        if simulated and draw == 0:
-            student = _students(params, system, start, times, float(draws[0]["height"]))
-    return xr.concat(draws, "draw").assign(student).assign_coords(time=times)
+    keys = params.key + params.draws * number + np.arange(params.draws)
+    starts = [ld.start(system, key=int(key)) for key in keys]
+    draws = [_flow(system, start, times) for start in starts]
+    student, leaves = blank, blank[:, 0]
+    if simulated:
+        given = {"runs": params.runs, "key": params.key, "method": "direct"}
+        runs = ld.simulate(system, times, start=starts[0], **given)
+        student, leaves = runs["error"].values, leaving(runs, float(draws[0]["height"]), 0.9).values
+    students = {"student": (("run", "time"), student), "student_leaves": ("run", leaves)}
+    return xr.concat(draws, "draw").assign(students).assign_coords(time=times)
 
 
-def _students(params: Params, system: ld.System, start: ld.Start, times, height: float) -> dict:
-    """Real students from the start of a flow, and when they leave its plateau."""
-    runs = ld.simulate(
-        system, times, start=start, runs=params.runs, key=params.key, method="direct"
-    )
-    left = leaving(runs, height, 0.9).values
-    return {"student": (("run", "time"), runs["error"].values), "student_leaves": ("run", left)}
-
-
-def _summary(system: ld.System, start: ld.Start, flow: xr.Dataset) -> xr.Dataset:
+def _flow(system: ld.System, start: ld.Start, times: np.ndarray) -> xr.Dataset:
     """A flow's error, when it leaves its plateau, and how the students' spread grows."""
-    plateau, escape = plateau_of(system, start.state), escape_of(system, start.state)
-    spread = flow["R"].std("student").max("teacher").values
+    flow = ld.solve(system, times, start=start, order="flow", rtol=1e-6, atol=1e-10)
+    expected = predictions(system, start.state)
+    height, growing = float(expected["error_exact"]), expected["times_exact"].values
     return xr.Dataset(
         {
             "error": ("time", flow["error"].values),
-            "spread": ("time", spread),
-            "height": plateau.error,
-            "overlap": plateau.overlap,
-            "leaves": float(leaving(flow, plateau.error, 0.9)),
-            "tau": escape.exact,
-            "tau_second": escape.second,
+            "spread": ("time", flow["R"].std("student").max("teacher").values),
+            "height": height,
+            "overlap": float(expected["R_exact"].mean()),
+            "leaves": float(leaving(flow, height, 0.9)),
+            "tau": growing[0],
+            "tau_second": growing[1],
         }
     )
-
-
-def _renamed(panel: xr.Dataset, name: str) -> xr.Dataset:
-    """Variables and the time axis of one panel under names of its own."""
-    panel = panel.rename({each: f"{name}_{each}" for each in panel.data_vars})
-    return panel.rename(time=f"{name}_time")
 
 
 def _times(params: Params) -> xr.Dataset:
@@ -158,22 +146,22 @@ def _times(params: Params) -> xr.Dataset:
     }
     found = xr.Dataset(coords={"rate_M": list(params.rate_M), "rate_N": list(params.rate_N)})
     for name, sizes in sweeps.items():
-        table = np.array([_drawn(params, size) for size in sizes])
+        systems = [_system(params, *size) for size in sizes]
+        table = np.array([_drawn(params, system) for system in systems])
         found[f"exact_{name}"] = ((name, "teacher"), table[..., 0])
         found[f"uniform_{name}"] = ((name, "teacher"), table[..., 1])
-        found[f"typical_{name}"] = (name, [_typical(params, *size) for size in sizes])
+        typical = [
+            erf_uniform.typical_escape_time(eigenvalues(system), size[0], params.eta)
+            for system, size in zip(systems, sizes, strict=True)
+        ]
+        found[f"typical_{name}"] = (name, typical)
     return found
 
 
-def _drawn(params: Params, size) -> np.ndarray:
-    system, keys = _system(params, *size), params.key + np.arange(params.teachers)
-    rows = (escape_of(system, ld.start(system, key=int(k)).state) for k in keys)
-    return np.array([(row.exact, row.uniform) for row in rows])
-
-
-def _typical(params: Params, M: int, L: int, N: int) -> float:
-    second = float(np.mean(ld.PowerLaw(L, L, params.beta).values ** 2))
-    return erf_uniform.escape_time(1.0, 0.0, second, 0.0, M, params.eta)
+def _drawn(params: Params, system: ld.System) -> list[tuple[float, float]]:
+    keys = range(params.key, params.key + params.teachers)
+    rows = [predictions(system, ld.start(system, key=key).state) for key in keys]
+    return [(float(row["times_exact"][0]), float(row["time_116"])) for row in rows]
 
 
 def draw(data: xr.Dataset) -> Figure:
@@ -189,7 +177,7 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
-def _draw_curves(axis, data: xr.Dataset, name: str, letter: str, title: str) -> None:
+def _draw_curves(axis: Axes, data: xr.Dataset, name: str, letter: str, title: str) -> None:
     time, top = data[f"{name}_time"], 0.0
     for i, size in enumerate(data[name].values):
         one = data.sel({name: size})
@@ -199,14 +187,13 @@ def _draw_curves(axis, data: xr.Dataset, name: str, letter: str, title: str) -> 
         points = {"marker": "o", "ls": "", "ms": 2.5, "color": f"C{i}", "markevery": 8}
         axis.plot(time, one[f"{name}_student"].isel(run=0), **points)
         top = max(top, 1.6 * float(one[f"{name}_height"].isel(draw=0)))
-    if data[f"{name}_student"].notnull().any():
-        axis.plot([], [], "o", ms=2.5, color="0.3", label="students")
     axis.set(ylim=(0, top), xlabel="α [steps / N]", ylabel=r"generalisation error $\epsilon_g$")
     axis.set_title(f"flow, {title}, η = {data.attrs['eta']:g}, β = {data.attrs['beta']:g}", size=9)
-    axis.legend(frameon=False, fontsize=8, ncols=2)
+    simulated = bool(data[f"{name}_student"].notnull().any())
+    legend(axis, {"students": {"marker": "o", "ms": 2.5}} if simulated else None, ncols=2)
 
 
-def _draw_times(axis, data: xr.Dataset, name: str, label: str) -> None:
+def _draw_times(axis: Axes, data: xr.Dataset, name: str, label: str) -> None:
     x = data[name].values
     axis.plot(x, data[f"typical_{name}"], color="0.4", lw=1.2, label="Eq. 116, typical T")
     looks = (("uniform", "C1", "Eq. 116, T drawn"), ("exact", "C0", "exact, T drawn"))
@@ -217,9 +204,134 @@ def _draw_times(axis, data: xr.Dataset, name: str, label: str) -> None:
     axis.set(xscale="log", yscale="log", xlabel=label, ylabel=r"$\tau_{esc}$ [steps / N]")
     axis.set_xticks(x, [str(size) for size in x])
     axis.set_xticks([], minor=True)
-    axis.legend(frameon=False, fontsize=8)
+    legend(axis)
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """The trends of the figure, the scaling of Eq. 15, and the exact escape."""
-    return _fig5_claims.claims(data)
+    return [
+        _trend(data, "rate_M", "M", "left", "grows with M", short=0),
+        _trend(data, "right", "L", "right", "shrinks with L", short=-1),
+        *_scaling(data),
+        _growth(data),
+        *_students(data),
+        _rank_one(data),
+        _self_averaging(data),
+    ]
+
+
+def _trend(data: xr.Dataset, name: str, letter: str, side: str, what: str, short: int) -> Claim:
+    """By the exact escape time, which the length of the plateau is proportional to."""
+    tau, sizes = np.log(data[f"exact_{name}"].transpose(name, "teacher").values), data[name].values
+    few, many, (one, other) = tau[short], tau[~short], sizes[[~short, short]]
+    error = float(np.hypot(stats.sem(few), stats.sem(many)))
+    ends = f"{letter} = {one} over {letter} = {other}"
+    said = f"the plateau {what}: exact τ_esc, {ends}, geometric mean of {len(few)} teachers"
+    return claim(said, f"Fig. 5 {side}").at_least(
+        np.exp(many.mean() - few.mean()),
+        1.0,
+        because=f"an inequality; ± {np.expm1(error):.0%}",
+    )
+
+
+def _scaling(data: xr.Dataset) -> list[Claim]:
+    """Eq. 15 for a typical teacher, far out."""
+    beta, eta, L, M = data.attrs["beta"], data.attrs["eta"], LARGE, LARGE
+    spectrum = lambda levels: ld.PowerLaw(levels, levels, beta).values
+    tau = lambda m, levels: erf_uniform.typical_escape_time(spectrum(levels), m, eta)
+    far = tau(M, L)
+    rows = [
+        ("M", 2.0, tau(2 * M, L), 1 / M, "next order 1/M"),
+        ("L", -1.0, tau(M, 2 * L), 2 * L**-beta, "next order L^−β in λ₊/L, twice"),
+    ]
+    return [
+        claim(
+            f"τ_esc of a typical teacher grows with {letter} = {LARGE} to the power",
+            "Eq. 15 and below",
+        ).equals(np.log2(twice / far), expected, within=within, because=because)
+        for letter, expected, twice, within, because in rows
+    ]
+
+
+def _growth(data: xr.Dataset) -> Claim:
+    """The spread of R over students, on the longest plateau of the figure."""
+    one, time = data.isel(right=0), data["right_time"].values
+    names, gaps, bounds = ("spread", "tau", "tau_second", "overlap"), [], []
+    for draw in range(data.sizes["draw"]):
+        spread, tau, second, overlap = (one[f"right_{name}"].values[draw] for name in names)
+        if spread.max() < GROWING[1]:
+            continue  # slower than the run is long
+        inside = (spread > GROWING[0]) & (np.cumsum(spread > GROWING[1]) == 0)
+        gaps.append(abs(ld.analysis.fit_rate(time[inside], spread[inside]).slope * tau - 1))
+        left = erf_plateau.second_mode_remainder(tau, second, GROWING[0] / spread[0])
+        bounds.append(left + GROWING[1] / overlap)
+    worst = int(np.argmax(np.array(gaps) / bounds))
+    uniform = float((data["uniform_right"] / data["exact_right"]).isel(right=0).median())
+    said = f"L = {int(one['right'])}: growth of the students' spread is the exact rate, gap"
+    partner = f"exact partner of Eq. 116, which is {uniform:.2g} times slower here"
+    return claim(said, partner, kind="finding").equals(
+        gaps[worst],
+        0.0,
+        within=bounds[worst],
+        because="what is left of the second mode; spread over R* at the end of the fit",
+    )
+
+
+def _students(data: xr.Dataset) -> list[Claim]:
+    """Where real students were followed to the end of the plateau."""
+    one, rows = data.isel(draw=0), []
+    sizes = [
+        (name, letter, n) for name, letter in (("left", "M"), ("right", "L")) for n in data[name]
+    ]
+    for name, letter, size in sizes:
+        at = one.sel({name: size})
+        ratio = (at[f"{name}_student_leaves"] / at[f"{name}_leaves"]).values
+        if np.isnan(ratio).any():
+            continue  # not simulated, or not to the end of the plateau
+        noise = ratio.std(ddof=1) / np.sqrt(len(ratio)) if len(ratio) > 1 else 0.0
+        said = f"{letter} = {int(size)}: students leave when the flow does, mean ratio"
+        common = f"Fig. 5 {name}; gradient noise is common to equal students"
+        rows.append(
+            claim(said, common, kind="finding").equals(
+                ratio.mean(),
+                1.0,
+                within=float(at[f"{name}_tau"] / at[f"{name}_leaves"]) + 2 * noise,
+                because="one e-folding of their spread; two errors of the mean",
+                rate=0.95,
+            )
+        )
+    return rows
+
+
+def _rank_one(data: xr.Dataset) -> Claim:
+    """Exact rate over that of Eq. 116, against M at L = N."""
+    ratio = data["uniform_rate_M"] / data["exact_rate_M"]
+    ratio, sizes = np.log(ratio.transpose("rate_M", "teacher").values), data["rate_M"].values
+    fit = ld.analysis.fit_line(np.repeat(np.log(sizes), ratio.shape[1]), ratio.ravel())
+    times = f"{float(np.exp(ratio[-1].mean())):.3g} times at M = {sizes[-1]}"
+    said = f"L = N = {data.attrs['left_N']}: Eq. 116 is above τ_esc by M to the power ({times})"
+    return claim(said, "one direction a level: T^(2) is nearly of rank one", kind="finding").equals(
+        fit.slope,
+        1.0,
+        within=1 / sizes[0] + stats.norm.ppf(1 - LEVEL / 2) * fit.error,
+        because=f"next order 1/M; standard error of {ratio.size} teachers",
+        rate=1 - LEVEL,
+    )
+
+
+def _self_averaging(data: xr.Dataset) -> Claim:
+    """The same ratio against N at fixed L."""
+    ratio = (data["uniform_rate_N"] / data["exact_rate_N"]).transpose("rate_N", "teacher") - 1
+    mean, count = ratio.mean("teacher").values[-3:], ratio.sizes["teacher"]
+    error = ratio.std("teacher").values[-3:] / np.sqrt(count) / mean
+    N = np.log(data["rate_N"].values[-3:])
+    noise = float(np.hypot(error[0], error[-1]) / (N[-1] - N[0]))
+    exact = f"L = {int(data['right'][0])}: Eq. 116 becomes exact for N ≫ L"
+    said = f"{exact}, its relative gap falls as N to the power"
+    return claim(said, "T^(2) is uniform up to √(M L/N)", kind="finding").equals(
+        np.polyfit(N, np.log(mean), 1)[0],
+        -0.5,
+        within=mean[-1] + stats.norm.ppf(1 - LEVEL / 2) * noise,
+        because=f"next order, the gap at the largest N; {count} teachers",
+        rate=1 - LEVEL,
+    )

@@ -12,13 +12,13 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.plotting import panels
-from learndyn.studies.claims import Claim
-from learndyn.studies.registry import Report
-from learndyn.studies.worschech2024scaling import _late
+from learndyn.plotting import legend, panels
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
+from learndyn.studies.worschech2024scaling import _erf
 from learndyn.studies.worschech2024scaling._model import committee_system
-from learndyn.studies.worschech2024scaling._plateau import leaving, plateau_of
-from learndyn.theory.committee.late_stage import deviations, erf_symmetric
+from learndyn.theory.committee.dynamics.moments import moment
+from learndyn.theory.committee.late_stage import deviations, power_law
 from learndyn.theory.committee.late_stage import erf as erf_late
 from learndyn.theory.committee.power_law import learning_curve
 
@@ -28,6 +28,7 @@ NEAR = 0.25  # |J − B|/|B| up to which a run is called late
 ALIGNED = 0.9  # overlap, as a cosine, from which on a student has found its teacher
 NO_TEACHER = "asymptotic regime: students without a teacher of their own at the end, median"
 LARGE = 10**6  # levels at which the late law is followed to its limit
+NEGLECTED = "levels learn from α = 0 or from the escape; next order |J − B|/|B|"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,22 +64,18 @@ FAILS = {"paper": {NO_TEACHER: _PARTING}}
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """The flows of every β and start with their late law, and the late stage on the right."""
-    rows, total = [], len(params.betas) * params.starts + 1
-    for beta in params.betas:
-        row = []
-        for start in range(params.starts):
-            row.append(_one(params, beta, params.key + start))
-            report((len(rows) * params.starts + len(row)) / total)
-        rows.append(xr.concat(row, "start"))
-    left = xr.concat(rows, xr.Variable("beta", list(params.betas), {"long_name": "β"}))
+    starts = range(params.key, params.key + params.starts)
+    jobs = [(beta, key) for beta in params.betas for key in starts]
+    rows = {job: _one(params, *job) for job in cases(jobs, report, end=0.9)}
+    flows = [xr.concat([rows[beta, key] for key in starts], "start") for beta in params.betas]
+    left = xr.concat(flows, xr.Variable("beta", list(params.betas), {"long_name": "β"}))
     times = np.linspace(0, params.right_end, 121)
-    right = _late.late_stage(params.right_L, params.right_N, times, params.alpha_0, params.key)
+    right = _erf.late_stage(params.right_L, params.right_N, times, params.alpha_0, params.key)
     report(1.0)
     right = right.drop_vars("slow_rate").rename(time="alpha")
     right = {f"right_{name}": values for name, values in right.data_vars.items()}
     names = ("M", "N", "eta", "sigma_J", "fit_from", "right_L", "right_N", "alpha_0")
-    attrs = {name: getattr(params, name) for name in names}
-    return left.assign(right).assign_attrs(attrs)
+    return left.assign(right).assign_attrs({name: getattr(params, name) for name in names})
 
 
 def _one(params: Params, beta: float, key: int) -> xr.Dataset:
@@ -88,12 +85,11 @@ def _one(params: Params, beta: float, key: int) -> xr.Dataset:
     start = ld.start(system, key=key)
     times = np.concatenate([[0.0], np.geomspace(10.0, params.end, params.points)])
     record = ld.solve(system, times, start=start, order="flow", rtol=1e-6, atol=1e-9)
-    plateau = plateau_of(system, start.state)
-    left = float(leaving(record, plateau.error, 0.5).fillna(params.end))
-    law = lambda alphas: erf_late.late_curve(
-        alphas, start.state.T, plateau.T1, spectrum.values, params.eta
-    )
-    last = ld.Overlaps(record["Q"].values[-1], record["R"].values[-1], plateau.T1)
+    t, lam = start.state.T, spectrum.values
+    plateau, T = float(_erf.predictions(system, start.state)["error_exact"]), moment(t, lam, 1)
+    left = float(_erf.leaving(record, plateau, 0.5).fillna(params.end))
+    law = lambda alphas: erf_late.late_curve(alphas, t, T, lam, params.eta)
+    last = ld.Overlaps(record["Q"].values[-1], record["R"].values[-1], T)
     # Summed over levels, the overlaps are those of one level with λ = 1.
     last = deviations.in_teachers_order(last, [1.0])
     return xr.Dataset(
@@ -128,10 +124,9 @@ def draw(data: xr.Dataset) -> Figure:
 
 def _label_left(axes, data: xr.Dataset) -> None:
     a, starts = data.attrs, data.sizes["start"]
-    axes[0].plot([], [], ":", color="0.3", label="late law, no fit")
     axes[0].set(xscale="log", yscale="log", xlabel="α [steps / N]", ylabel=r"mean $\epsilon_g$")
     axes[0].set_title(f"flow, K = M = {a['M']}, L = N = {a['N']}, {starts} starts", size=9)
-    axes[0].legend(frameon=False, fontsize=8, loc="lower left")
+    legend(axes[0], {"late law, no fit": {"ls": ":"}}, loc="lower left")
     axes[1].axvspan(a["fit_from"], float(data["time"][-1]), color="0.92", zorder=0)
     axes[1].axhline(1, color="0.5", lw=0.8)
     axes[1].set(xscale="log", yscale="log", xlabel="α [steps / N]")
@@ -148,65 +143,50 @@ def _draw_right(axis, data: xr.Dataset) -> None:
     axis.plot(alpha, data["right_hessian"], "--", color="C2", lw=1.4, label="Hessian from α₀")
     axis.axvline(a["alpha_0"], color="0.6", ls=":", lw=1)
     axis.set(yscale="log", xlabel="α [steps / N]", ylabel=r"$\epsilon_g$")
-    about = f"K = M = {_late.M}, L = {a['right_L']}, N = {a['right_N']}, η = {_late.ETA:g}"
-    axis.set_title(f"{about}, β = {_late.BETA:g}", size=9)
-    axis.legend(frameon=False, fontsize=8)
+    about = f"K = M = {_erf.LATE_M}, L = {a['right_L']}, N = {a['right_N']}, η = {_erf.LATE_ETA:g}"
+    axis.set_title(f"{about}, β = {_erf.LATE_BETA:g}", size=9)
+    legend(axis)
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """Exponents as they are and corrected for finite L, the late law, and Eq. 17."""
     betas = [float(beta) for beta in data["beta"].values]
-    rows = [_specialised(data)]
-    rows += [claim for beta in betas for claim in _exponents(data, beta)]
-    rows += [_limit(data, beta) for beta in betas]
-    return [*rows, *(_law(data, beta) for beta in betas), *_right(data)]
-
-
-def _specialised(data: xr.Dataset) -> Claim:
-    apart, end = float(data["apart"].median()), float(data["time"][-1])
-    return Claim(
-        statement=f"asymptotic regime: of {data.attrs['M']} students those without a teacher "
-        f"of their own at α = {end:g} (cosine below {ALIGNED:g}), median",
-        source="Fig. 6 left, Sec. 5.2",
-        relation="=",
-        expected=0.0,
-        measured=apart,
-        tolerance=0.0,
-        tolerance_from="integers",
-        label=NO_TEACHER,
-    )
+    students, end = data.attrs["M"], float(data["time"][-1])
+    without = f"of {students} students those without a teacher of their own at α = {end:g}"
+    regime = f"asymptotic regime: {without} (cosine below {ALIGNED:g}), median"
+    return [
+        claim(regime, "Fig. 6 left, Sec. 5.2", name=NO_TEACHER).equals(
+            data["apart"].median(), 0.0, within=0.0, because="integers"
+        ),
+        *(found for beta in betas for found in _exponents(data, beta)),
+        *(_limit(data, beta) for beta in betas),
+        *(_law(data, beta) for beta in betas),
+        *_right(data),
+    ]
 
 
 def _exponents(data: xr.Dataset, beta: float) -> list[Claim]:
     """The exponent fitted, and what is left of its deviation when the late law's is taken off."""
     one = data.sel(beta=beta, time=slice(data.attrs["fit_from"], None))
-    s = learning_curve.exponent(beta)
+    s, source = learning_curve.exponent(beta), "Fig. 6 left, Sec. 5.2"
     error, law, late = (_fitted(one, name) for name in ("error", "law", "law_from_escape"))
     finite_size = float(np.median(law) - s)
     tolerance = float(np.median(abs(late - law) + law * one["distance"].values))
-    neglected = "levels learn from α = 0 or from the escape; next order |J − B|/|B|"
     decided = abs(finite_size) <= VISIBLE * s and not one["apart"].median()
-    so = f"finite L makes it {np.median(law):.3g} in the late law" + _early(one)
-    plain = Claim(
-        statement=f"β = {beta:g}: the error falls as α to minus, median start",
-        source="Fig. 6 left, Sec. 5.2",
-        relation="=",
-        expected=s,
-        measured=float(np.median(error)),
-        tolerance=abs(finite_size) + tolerance,
-        tolerance_from=f"finite L in the late law; {neglected}",
+    plain = claim(f"β = {beta:g}: the error falls as α to minus, median start", source).equals(
+        np.median(error),
+        s,
+        within=abs(finite_size) + tolerance,
+        because=f"finite L in the late law; {NEGLECTED}",
     )
-    corrected = dataclasses.replace(
-        plain,
-        statement=f"β = {beta:g}: the same, less the finite-L correction of the late law",
-        measured=s + float(np.median(error - law)),
-        tolerance=tolerance,
-        tolerance_from=neglected,
+    same = f"β = {beta:g}: the same, less the finite-L correction of the late law"
+    corrected = claim(same, source).equals(
+        s + float(np.median(error - law)), s, within=tolerance, because=NEGLECTED
     )
-    early = f"too early{_early(one)}"
+    so = f"finite L makes it {np.median(law):.3g} in the late law{_early(one)}"
     return [
         plain if decided else plain.open(so),
-        corrected if tolerance <= s / 2 else corrected.open(early),
+        corrected if tolerance <= s / 2 else corrected.open(f"too early{_early(one)}"),
     ]
 
 
@@ -223,73 +203,50 @@ def _fitted(one: xr.Dataset, name: str) -> np.ndarray:
 
 def _limit(data: xr.Dataset, beta: float) -> Claim:
     """The late law of a typical teacher deep inside its window, at an L beyond any run."""
-    M, L, s = int(data.attrs["M"]), LARGE, learning_curve.exponent(beta)
-    lam = ld.PowerLaw(L, L, beta).values
-    unit = float(data.attrs["eta"]) / M
-    slow, fast = np.linalg.eigvalsh(erf_late.slope_matrix(np.eye(M)))[[0, -1]] * unit
-    sizes = {"lam_plus": lam[0], "L": L, "beta": beta}
-    ends = learning_curve.window(**sizes, eta=slow)[0], learning_curve.window(**sizes, eta=fast)[1]
-    alpha = np.sqrt(ends[0] * ends[1])
-    near, blank = alpha * np.array([1 / 1.1, 1.1]), np.zeros(L)
-    unlearned = np.full(L, -1 / L)
-    groups = erf_symmetric.late_groups(
-        near, unlearned, blank, unlearned, blank, lam, M, float(data.attrs["eta"])
-    )
-    measured = -np.diff(np.log(groups.slow + groups.fast)) / np.diff(np.log(near))
-    first_to_end = learning_curve.local_exponent(alpha, **sizes, eta=fast)
-    return Claim(
-        statement=f"β = {beta:g}: exponent of the late law, typical teacher, L = {L}",
-        source="Sec. 5.2",
-        relation="=",
-        expected=s,
-        measured=float(measured[0]),
-        tolerance=float(first_to_end) - s,
-        tolerance_from="finite-L correction of the fast group in the middle of the window",
+    given = {"L": LARGE, "beta": beta, "M": int(data.attrs["M"]), "eta": float(data.attrs["eta"])}
+    first, last = power_law.window(**given)
+    middle, s = np.sqrt(first * last), learning_curve.exponent(beta)
+    near = middle * np.array([1 / 1.1, 1.1])
+    slope = np.diff(np.log(power_law.error(near, **given))) / np.diff(np.log(near))
+    said = f"β = {beta:g}: exponent of the late law, typical teacher, L = {LARGE}"
+    return claim(said, "Sec. 5.2").equals(
+        -slope[0],
+        s,
+        within=float(power_law.local_exponent(middle, **given)) - s,
+        because="finite-L correction of the fast group in the middle of the window",
     )
 
 
 def _law(data: xr.Dataset, beta: float) -> Claim:
     one, end = data.sel(beta=beta), float(data["time"][-1])
-    last = one.isel(time=-1)
+    last, far = one.isel(time=-1), float(one["distance"].median())
     allowed = (one["distance"] + last["law_from_escape"] / last["law"] - 1).values
     gap = abs(last["error"] / last["law"] - 1).values
     worst = int(np.argmax(gap / allowed))
-    far = float(one["distance"].median())
-    found = Claim(
-        statement=f"β = {beta:g}: gap of the error to the late law at α = {end:g}, no fit",
-        source="first order in the overlaps, all levels unlearned at α = 0",
-        relation="=",
-        expected=0.0,
-        measured=float(gap[worst]),
-        tolerance=float(allowed[worst]),
-        tolerance_from="levels learn from α = 0 or from the escape; next order |J − B|/|B|",
-        kind="finding",
+    said = f"β = {beta:g}: gap of the error to the late law at α = {end:g}, no fit"
+    first_order = "first order in the overlaps, all levels unlearned at α = 0"
+    found = claim(said, first_order, kind="finding").equals(
+        gap[worst], 0.0, within=allowed[worst], because=NEGLECTED
     )
     return found.open(f"too early: |J − B|/|B| is {far:.2g}{_early(one)}") if far > NEAR else found
 
 
 def _right(data: xr.Dataset) -> list[Claim]:
     late = data.sel(alpha=slice(data.attrs["alpha_0"], None))
-    end = float(late["alpha"][-1])
     gap = lambda name: abs(late[f"right_{name}"] / late["right_error"] - 1)
+    said = f"Eq. 17 gives the flow's error at α = {float(late['alpha'][-1]):g}, relative gap"
+    hessian = "the Hessian at the teacher gives the flow's error, largest relative gap"
     return [
-        Claim(
-            statement=f"Eq. 17 gives the flow's error at α = {end:g}, relative gap",
-            source="Fig. 6 right",
-            relation="=",
-            expected=0.0,
-            measured=float(gap("eq122")[-1]),
-            tolerance=float(gap("eq121")[0]),
-            tolerance_from="second order in the overlaps: gap of Eq. 121 at α₀",
+        claim(said, "Fig. 6 right").equals(
+            gap("eq122")[-1],
+            0.0,
+            within=gap("eq121")[0],
+            because="second order in the overlaps: gap of Eq. 121 at α₀",
         ),
-        Claim(
-            statement="the Hessian at the teacher gives the flow's error, largest relative gap",
-            source="leading order in J − B, from α₀",
-            relation="=",
-            expected=0.0,
-            measured=float(gap("hessian").max()),
-            tolerance=float(late["right_distance"][0]),
-            tolerance_from="next order: |J − B|/|B| at α₀",
-            kind="finding",
+        claim(hessian, "leading order in J − B, from α₀", kind="finding").equals(
+            gap("hessian").max(),
+            0.0,
+            within=late["right_distance"][0],
+            because="next order: |J − B|/|B| at α₀",
         ),
     ]

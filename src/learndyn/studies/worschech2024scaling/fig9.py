@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import panels
-from learndyn.studies.claims import Claim
-from learndyn.studies.registry import Report
-from learndyn.studies.worschech2024scaling import _sums
-from learndyn.theory.committee.power_law import learning_curve
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
+from learndyn.studies.worschech2024scaling import _linear
+from learndyn.theory.committee.power_law import corrections
 
 TITLE = "Sum, two gamma functions (Eq. 50) and one (Eq. 52), for β = 1 and 0.01"
 
@@ -37,60 +37,47 @@ PRESETS = {"quick": Params(), "paper": Params()}
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """One panel for each β."""
-    alpha, found = np.geomspace(1.0, params.last, params.points), []
-    for beta in params.betas:
-        found.append(_sums.panel(params.L, beta, params.eta, params.sigma_J, alpha))
-        report(len(found) / len(params.betas))
-    return _sums.stack(found).assign_attrs(fit=params.fit)
+    alpha = np.geomspace(1.0, params.last, params.points)
+    form = lambda beta: _linear.sums(alpha, params.L, beta, params.eta, params.sigma_J)
+    rows = [form(beta) for beta in cases(params.betas, report)]
+    return xr.concat(rows, "panel").assign_attrs(fit=params.fit)
 
 
 def draw(data: xr.Dataset) -> Figure:
     """The sum and both integrals."""
     figure, axes = panels(data.sizes["panel"])
-    for number, axis in enumerate(axes):
-        one = data.isel(panel=number)
-        rows = [
-            (one["integral"], "two gamma functions, Eq. 50"),
-            (one["first_gamma"], "the first only, Eq. 52"),
-        ]
-        _sums.draw_panel(axis, one, rows)
+    for axis, one in zip(axes, _linear.each_panel(data), strict=True):
+        both = {"two gamma functions, Eq. 50": "integral", "the first only, Eq. 52": "first_gamma"}
+        _linear.draw_sums(axis, one, {label: one[name] for label, name in both.items()})
     return figure
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """The second gamma function decays as exp(−2ηλ₊α), and Eq. 52 is the sum soon."""
-    claims, fit = [], (float(data.attrs["fit"][0]), float(data.attrs["fit"][1]))
-    for number in range(data.sizes["panel"]):
-        one = data.isel(panel=number)
-        claims += [_decay(one, fit), _one_gamma(one, fit[0])]
-    return claims
+    first, last = (float(end) for end in data.attrs["fit"])
+    rows = _linear.each_panel(data)
+    return [found for one in rows for found in (_decay(one, first, last), _one_gamma(one, first))]
 
 
-def _decay(one: xr.Dataset, fit: tuple[float, float]) -> Claim:
-    """Γ(s, x) x^-s = e^-x/x (1 − (1−s)/x + …): its logarithm, with ln x added, is a line."""
+def _decay(one: xr.Dataset, first: float, last: float) -> Claim:
+    """The logarithm of the second gamma function, with ln x added, is a line."""
     x = (one["alpha"] / one["alpha_min"]).values
-    inside = (x >= fit[0]) & (x <= fit[1])
+    inside = (x >= first) & (x <= last)
     second = (one["first_gamma"] - one["integral"]).values * x
-    s = learning_curve.exponent(float(one["beta"]))
-    return Claim(
-        statement=f"{_sums.label(one)}: rate at which the second gamma decays, per 2ηλ₊α",
-        source="App. B.2, before Eq. 52",
-        relation="=",
-        expected=1.0,
-        measured=-ld.analysis.fit_line(x[inside], np.log(second[inside])).slope,
-        tolerance=(1 - s) / fit[0] ** 2,
-        tolerance_from="next order of Γ(s, x), (1−s)/x², at the first point of the fit",
+    said = "rate at which the second gamma decays, per 2ηλ₊α"
+    return claim(f"{_linear.label(one)}: {said}", "App. B.2, before Eq. 52").equals(
+        -ld.analysis.fit_line(x[inside], np.log(second[inside])).slope,
+        1.0,
+        within=corrections.decay_remainder(first, beta=float(one["beta"])),
+        because="next order of Γ(s, x), (1−s)/x², at the first point of the fit",
     )
 
 
 def _one_gamma(one: xr.Dataset, x: float) -> Claim:
-    at = _sums.at(one, x)
-    return Claim(
-        statement=f"{_sums.label(one)}: Eq. 52 over the sum, at 2ηλ₊α = {x:g}",
-        source="Eq. 52",
-        relation="=",
-        expected=1.0,
-        measured=float(at["first_gamma"] / at["sum"]),
-        tolerance=float((at["ends"] + at["remainder"]) / at["sum"]) + float(np.exp(-x)),
-        tolerance_from="Euler-Maclaurin's order 0 and ∫|f''|/8, and exp(−2ηλ₊α)",
+    at, said = _linear.at(one, x), f"Eq. 52 over the sum, at 2ηλ₊α = {x:g}"
+    return claim(f"{_linear.label(one)}: {said}", "Eq. 52").equals(
+        at["first_gamma"] / at["sum"],
+        1.0,
+        within=float((at["ends"] + at["remainder"]) / at["sum"]) + float(np.exp(-x)),
+        because="Euler-Maclaurin's order 0 and ∫|f''|/8, and exp(−2ηλ₊α)",
     )

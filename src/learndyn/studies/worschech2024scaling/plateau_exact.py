@@ -12,16 +12,15 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.plotting import panels
+from learndyn.plotting import legend, panels
 from learndyn.solving.fixed_points import find_fixed_point, jacobian_spectrum
-from learndyn.studies.registry import Report
-from learndyn.studies.worschech2024scaling._exact_claims import ORDER, origin
-from learndyn.studies.worschech2024scaling._exact_claims import check as check
-from learndyn.studies.worschech2024scaling._symmetric import (
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
+from learndyn.studies.worschech2024scaling._erf import (
     ETA,
+    eigenvalues,
     plateau_system,
     predictions,
-    spectrum_of,
 )
 from learndyn.theory.committee import errata
 from learndyn.theory.committee.dynamics.moments import moment
@@ -29,6 +28,8 @@ from learndyn.theory.committee.plateau import erf as erf_plateau
 from learndyn.theory.committee.plateau import erf_uniform
 
 TITLE = "Approximate formulas of the plateau against Newton's fixed point and the Jacobian"
+POWER = 2  # of the moments that Eq. 98 is shown for
+ROOT = "eigenvalues of a matrix that is not normal: root of the rounding"
 SAME = 1e-6  # rates that differ by less, relative to the largest, are one
 
 
@@ -63,10 +64,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     report(0.5)
     newton = _drawn_exactly(params)
     report(0.7)
-    rows = []
-    for L in params.levels:
-        rows.append(_misses(params, L))
-        report(0.7 + 0.3 * len(rows) / len(params.levels))
+    rows = [_misses(params, L) for L in cases(params.levels, report, begin=0.7)]
     misses = xr.concat(rows, xr.Variable("L", list(params.levels), {"long_name": "levels L"}))
     return uniform.merge(newton).merge(misses).assign_attrs(M=params.M, N=params.N)
 
@@ -74,11 +72,11 @@ def compute(params: Params, report: Report) -> xr.Dataset:
 def _uniform(params: Params) -> xr.Dataset:
     """Fixed point, Jacobian and escape for a uniform teacher with D ≠ 0."""
     system, t = plateau_system(params.uniform_levels, params.M, params.N), _uniform_teacher(params)
-    theory, lam, M = ld.theory_of(system), spectrum_of(system).values, params.M
+    theory, lam, M = ld.theory_of(system), eigenvalues(system), params.M
     near = erf_plateau.near_plateau(t, lam, params.apart)
     point = find_fixed_point(theory, near, symmetry=erf_plateau.equal_students)
     rates = np.real(jacobian_spectrum(theory, point.state).rates)
-    (T, D), (T_2, D_2) = (erf_uniform.uniform_part(moment(t, lam, l)) for l in (1, ORDER))
+    (T, D), (T_2, D_2) = (erf_uniform.uniform_part(moment(t, lam, l)) for l in (1, POWER))
     tau = erf_uniform.escape_time(T, D, T_2, D_2, M, ETA)
     both = lambda l: [moment(x, lam, l)[0, 0] for x in (point.state.R, point.state.Q)]
     error = float(theory.observe(point.state)["error"])
@@ -90,7 +88,7 @@ def _uniform(params: Params) -> xr.Dataset:
         "error_printed": errata.printed_eq99(T, D, M),
         "overlaps": ("kind", both(1)),
         "overlaps_97": ("kind", list(erf_uniform.plateau_overlaps(T, D, M))),
-        "moments": ("kind", both(ORDER)),
+        "moments": ("kind", both(POWER)),
         "moments_98": ("kind", list(erf_uniform.plateau_moments(T_2, D_2, T, D, M))),
         "moments_printed": ("kind", list(errata.printed_eq98(T_2, T, D, M))),
         "tau": 1 / rates[0],
@@ -104,9 +102,9 @@ def _uniform(params: Params) -> xr.Dataset:
 def _without_overlap(params: Params, lam: np.ndarray) -> xr.Dataset:
     """Eq. 96 where it is exact: D = 0."""
     t = _uniform_teacher(dataclasses.replace(params, overlap=0.0))
-    T1, Tl = (moment(t, lam, l) for l in (1, ORDER))
+    T1, Tl = (moment(t, lam, l) for l in (1, POWER))
     found = {
-        "separate": moment(erf_plateau.plateau_state(t, lam).R, lam, ORDER)[0, 0],
+        "separate": moment(erf_plateau.plateau_state(t, lam).R, lam, POWER)[0, 0],
         "separate_96": erf_uniform.approximate_moments(Tl, T1)[0][0],
         "separate_printed": errata.printed_eq96(Tl, T1)[0][0],
     }
@@ -115,9 +113,9 @@ def _without_overlap(params: Params, lam: np.ndarray) -> xr.Dataset:
 
 def _uniform_teacher(params: Params) -> np.ndarray:
     """t^k of a teacher whose rows have equal norms, and overlap in the first level only."""
-    M, L = params.M, params.uniform_levels
-    off = params.overlap * (np.arange(L) == 0)[:, None, None]
-    return params.norm / L * (np.eye(M) + off * (1 - np.eye(M)))
+    M, norm, later = params.M, params.norm / params.uniform_levels, params.uniform_levels - 1
+    overlaps = [params.overlap * norm * (M - 1)] + [0.0] * later
+    return np.stack([erf_uniform.uniform_overlaps(norm, D, M) for D in overlaps])
 
 
 def _escape(params: Params, system: ld.System, near, error: float, tau: float) -> xr.Dataset:
@@ -136,7 +134,7 @@ def _escape(params: Params, system: ld.System, near, error: float, tau: float) -
 def _drawn_exactly(params: Params) -> xr.Dataset:
     """Newton from a uniform teacher's plateau, and the Jacobian, for a teacher that is drawn."""
     system = plateau_system(params.uniform_levels, params.M, params.N)
-    theory, lam, M = ld.theory_of(system), spectrum_of(system).values, params.M
+    theory, lam, M = ld.theory_of(system), eigenvalues(system), params.M
     t = ld.start(system, key=params.key).state.T
     begin, closed = (erf_plateau.plateau_state(x, lam) for x in (_uniform_teacher(params), t))
     begin = ld.Overlaps(begin.Q, begin.R, t)
@@ -151,24 +149,22 @@ def _drawn_exactly(params: Params) -> xr.Dataset:
 
 def _misses(params: Params, L: int) -> xr.Dataset:
     """Relative distances of the formulas from their exact partners, for every draw."""
-    system = plateau_system(L, params.M, params.N)
-    rows = []
-    for draw_number in range(params.draws):
-        one = predictions(system, ld.start(system, key=params.key + draw_number).state)
-        exact, heights = one["times_exact"], one["R_exact"]
-        rows.append(
-            {
-                "R_13": heights.mean() / one["R_13"] - 1,
-                "R_95": np.sqrt(((one["R_95"] / heights - 1) ** 2).mean()),
-                "error_95": one["error_95"] / one["error_exact"] - 1,
-                "error_99_drawn": one["error_99"] / one["error_exact"] - 1,
-                "mean_116": one["time_116"] * (1 / exact).mean() - 1,
-                "fastest_116": one["time_116"] / exact.min() - 1,
-                "uneven_1": one["uneven_1"],
-                "uneven_2": one["uneven_2"],
-            }
-        )
-    return xr.concat([xr.Dataset(row) for row in rows], "draw")
+    system, keys = plateau_system(L, params.M, params.N), params.key + np.arange(params.draws)
+    drawn = [predictions(system, ld.start(system, key=int(key)).state) for key in keys]
+    every = xr.concat(drawn, "draw")
+    exact, heights = every["times_exact"], every["R_exact"]
+    return xr.Dataset(
+        {
+            "R_13": heights.mean("teacher") / every["R_13"] - 1,
+            "R_95": np.sqrt(((every["R_95"] / heights - 1) ** 2).mean("teacher")),
+            "error_95": every["error_95"] / every["error_exact"] - 1,
+            "error_99_drawn": every["error_99"] / every["error_exact"] - 1,
+            "mean_116": every["time_116"] * (1 / exact).mean("mode") - 1,
+            "fastest_116": every["time_116"] / exact.min("mode") - 1,
+            "uneven_1": every["uneven_1"],
+            "uneven_2": every["uneven_2"],
+        }
+    )
 
 
 def draw(data: xr.Dataset) -> Figure:
@@ -190,14 +186,14 @@ def draw(data: xr.Dataset) -> Figure:
     left.set_title(f"K = M = {data.attrs['M']}, N = {data.attrs['N']}, drawn teachers", fontsize=9)
     bottom, top = left.get_ylim()
     left.set_ylim(bottom, top * (top / bottom) ** 0.45)
-    left.legend(frameon=False, fontsize=7, ncols=2, loc="upper center")
+    legend(left, fontsize=7, ncols=2, loc="upper center")
     _draw_escape(right, data)
     return figure
 
 
 def _draw_escape(axis, data: xr.Dataset) -> None:
     T, D, tau, M = *(float(data[n]) for n in ("T", "D", "tau_116")), int(data.attrs["M"])
-    late = data.isel(alpha=slice(origin(data), None))
+    late = _late(data)
     since, r0 = late["alpha"] - late["alpha"][0], float(late["r"][0])
     axis.plot(late["alpha"][::2], late["drop"][::2], "o", ms=4, color="0.3", label="ODE")
     corrected = erf_uniform.error_escape(since.values, r0, tau, T, D, M)
@@ -206,4 +202,120 @@ def _draw_escape(axis, data: xr.Dataset) -> None:
     axis.plot(late["alpha"], printed, "--", color="C3", lw=1.4, label="Eq. 115, printed", zorder=1)
     axis.set(yscale="log", xlabel="time [steps / N]", ylabel="$\\epsilon^* - \\epsilon_g$")
     axis.set_title(f"uniform teacher, T = {T:g}, D = {D:.2f}", fontsize=9)
-    axis.legend(frameon=False, fontsize=8, loc="upper left")
+    legend(axis, loc="upper left")
+
+
+def _late(data: xr.Dataset) -> xr.Dataset:
+    """From the time α_0 on the plateau on: 2 τ after the start."""
+    first = int(np.searchsorted(data["alpha"].values, 2 * float(data["tau_116"])))
+    return data.isel(alpha=slice(first, None))
+
+
+def check(data: xr.Dataset) -> list[Claim]:
+    """Uniform teachers to rounding, the escape to first order, drawn teachers to second."""
+    return [*_heights(data), *_rates(data), *_escapes(data), *_newton(data), *_drawn(data)]
+
+
+def _heights(data: xr.Dataset) -> list[Claim]:
+    """Measured, expected and, where it is wrong, printed."""
+    point, higher = "Newton's fixed point", ("moments", "moments_98", "moments_printed")
+    low = ("overlaps", "overlaps_97")
+    separate = ("separate", "separate_96", "separate_printed")
+    rows = [
+        (f"R* of {point}", "Eq. 97", low, {"kind": 0}),
+        (f"Q* of {point}", "Eq. 97", low, {"kind": 1}),
+        (f"R*^({POWER}) of {point}", "Eq. 98", higher, {"kind": 0}),
+        (f"Q*^({POWER}) of {point}", "Eq. 98", higher, {"kind": 1}),
+        (f"ε* of {point}", "Eq. 99", ("error", "error_99", "error_printed"), {}),
+        (f"R*^({POWER}) at D = 0 of exact fixed point", "Eq. 96", separate, {}),
+    ]
+    return [_height(*row[:2], *(data[name][row[3]] for name in row[2])) for row in rows]
+
+
+def _height(what: str, source: str, measured, expected, printed=None) -> Claim:
+    said, within = claim(f"uniform teacher: {what}", source), 1e-11 * abs(float(expected))
+    if printed is not None:
+        said = said.erratum(f"{float(printed):.5g}", float(printed))
+    return said.equals(measured, expected, within=within, because="rounding of the iteration")
+
+
+def _rates(data: xr.Dataset) -> list[Claim]:
+    M, tau = int(data.attrs["M"]), float(data["tau_116"])
+    largest = "uniform teacher: τ_esc against the largest eigenvalue of the Jacobian"
+    together = "uniform teacher: eigenvalues that are largest together, (K−1)(M−1)"
+    return [
+        claim(largest, "Eq. 116").equals(data["tau"], tau, within=1e-8 * tau, because=ROOT),
+        claim(together, "App. C.3", kind="finding").equals(
+            data["multiplicity"], (M - 1) ** 2, within=0, because="a count"
+        ),
+    ]
+
+
+def _escapes(data: xr.Dataset) -> list[Claim]:
+    T, D, tau, M = *(float(data[n]) for n in ("T", "D", "tau_116")), int(data.attrs["M"])
+    late = _late(data)
+    window = float(late["alpha"][0]), float(late["alpha"][-1])
+    fit = ld.analysis.fit_rate(data["alpha"].values, data["drop"].values, window=window)
+    depth, small = erf_uniform.escape_depth(T, D, M), float(late["r"][-1] / data["overlaps"][0])
+    printed = float(errata.printed_eq115(0.0, 1.0, tau, T, D, M))
+    return [
+        claim("ε* − ε_g grows as exp(c α/τ_esc), with c", "Eqs. 15 (text) and 115")
+        .erratum("1", 1.0)
+        .equals(fit.slope * tau, 2.0, within=2 * small, because="r/R* at the end"),
+        claim("(ε* − ε_g)/r² on leaving the plateau", "Eq. 115")
+        .erratum(f"{printed:.4g}, with T for ((1+T)/2)²", printed)
+        .equals(
+            late["drop"][-1] / late["r"][-1] ** 2,
+            depth,
+            within=depth * small,
+            because="r/R* there",
+        ),
+    ]
+
+
+def _newton(data: xr.Dataset) -> list[Claim]:
+    M, source = int(data.attrs["M"]), "App. C.2 and C.3; fixed point of the flow"
+    rows = [
+        ("exact heights against Newton's fixed point", 0, "newton_gap", 1e-12, "rounding"),
+        ("exact rates against the Jacobian's, relative", 0, "rates_miss", 1e-8, ROOT),
+        ("distinct rates of growth, M − 1", M - 1, "distinct", 0, "a count"),
+    ]
+    return [
+        claim(f"drawn teacher: {what}", source, kind="finding").equals(
+            data[name], expected, within=within, because=because
+        )
+        for what, expected, name, within, because in rows
+    ]
+
+
+def _drawn(data: xr.Dataset) -> list[Claim]:
+    """Largest misses in units of the squared unevenness; Eq. 116 is above the fastest."""
+    rows = [
+        ("R_13", "Eq. 13, mean of R", "Eq. 13", "uneven_1"),
+        ("error_95", "error at the fixed point of Eq. 95", "Eq. 95", "uneven_1"),
+        ("error_99_drawn", "Eq. 99 (corrected)", "Eq. 99", "uneven_1"),
+        ("mean_116", "Eq. 116 against the mean of the M − 1 rates", "Eq. 116", "uneven_2"),
+    ]
+    second = [
+        claim(f"drawn teachers: {what}, largest miss in unevenness of T squared", source).at_most(
+            np.abs(data[name] / data[unit] ** 2).max(),
+            1.0,
+            because="second order in T − uniform part",
+        )
+        for name, what, source, unit in rows
+    ]
+    size, (few, many) = np.sqrt((data["error_95"] ** 2).mean("draw")), data["L"].values[[0, -1]]
+    longer = "drawn teachers: Eq. 116 is longer than the fastest growth (least excess)"
+    better = f"Eq. 95 is better for few levels: miss at L = {many} over that at L = {few}"
+    return [
+        *second,
+        claim(longer, "Eq. 116; exact rates", kind="finding").at_least(
+            data["fastest_116"].min(),
+            0.0,
+            within=float((data["uneven_2"] ** 2).max()),
+            because="the largest rate exceeds their mean; unevenness of T^(2), squared",
+        ),
+        claim(better, "App. C.2, Fig. 17").at_least(
+            size[-1] / size[0], 1.0, because="the order itself"
+        ),
+    ]

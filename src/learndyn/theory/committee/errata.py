@@ -135,6 +135,17 @@ def printed_eq115(alpha: Array | float, r0: float, tau: float, T: float, D: floa
     return depth * r0**2 * np.exp(np.asarray(alpha) / tau)
 
 
+def printed_plateau_length(
+    tau: float, R_star: float, sigma_P: float, sigma_J: float, N: Int
+) -> float:
+    """α_P − α_0 as App. C.4 computes it: half of τ_esc, and ½ ln N besides a σ_P ∝ 1/√N.
+
+    Eq. 117 with c = σ_P/σ_J; `erf_uniform.escape_length` is consistent.
+    """
+    constant = np.log(erf_uniform.departure_size(R_star) * sigma_J / sigma_P)
+    return erf_uniform.plateau_length(tau / 2, constant, sigma_J, N)
+
+
 def printed_f5(M: Int) -> float:
     """f₅ as Eq. 120 prints it: 4√6 (M−2) in place of 8√3 (M−2)."""
     return float(4 * np.sqrt(6.0) * (M - 2) + 3 * M**2 - 15 * M + 26)

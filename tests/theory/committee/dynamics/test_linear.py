@@ -262,3 +262,14 @@ def test_bad_input():
     other = Setting.of(ld.System(erf, ld.Committee(1, "erf"), ld.SGD(0.1)))
     with pytest.raises(ValueError, match="activation: got 'erf'"):
         linear.curve(other, ld.Overlaps([[1.0]], [[0.0]], [[1.0]]), [1.0])
+
+
+@pytest.mark.parametrize("order", ["full", "flow"])
+def test_even_state_has_the_mean_error(order):
+    setting, times = Setting.of(paper(16, 1.0, 0.5, 0.7)), [0.0, 0.3, 5.0, 100.0]
+    even = linear.curve(setting, linear.even_state(setting), times, order)["error"]
+    mean = linear.mean_curve(setting, times, order)["error"]
+    np.testing.assert_allclose(even, mean, rtol=1e-12)
+    total = linear.even_state(setting)
+    assert not total.Q.any() and not total.R.any()
+    np.testing.assert_allclose(total.T.sum(), 1 + 0.7**2, rtol=1e-14)

@@ -91,6 +91,18 @@ def test_two_groups_are_the_exact_modes_of_a_typical_teacher():
     np.testing.assert_allclose(erf_symmetric.linear_error(*parts, M), curve[1], rtol=1e-10)
 
 
+def test_curve_and_error_of_a_state_are_those_of_its_deviations():
+    M, alphas = 3, np.array([0.0, 30.0, 200.0])
+    t, off = PHI[:, None, None] * np.eye(M), 1 - np.eye(M)
+    sizes = np.random.default_rng(2).uniform(0, 0.05, (2, len(LAM), 1, 1))
+    e = sizes[0] * np.eye(M) + 0.3 * sizes[1] * off  # alike, r^k = t^k
+    state = ld.Overlaps(t + e, t, t)
+    general = erf_late.late_curve(alphas, deviations.deviation(state), np.eye(M), LAM, ETA)
+    found = erf_symmetric.late_curve(alphas, state, LAM, ETA)
+    np.testing.assert_allclose(found, general, rtol=1e-12)
+    np.testing.assert_allclose(erf_symmetric.state_error(state, LAM), general[0], rtol=1e-12)
+
+
 def test_late_curve_approaches_the_ode_in_first_order():
     """From J − B outside the teachers' span: a quarter of e, a quarter of the relative gap."""
     system, gaps = system_of(3), []

@@ -189,6 +189,58 @@ def test_plateau_length():
     )  # B to two digits
 
 
+def test_lengths_of_app_c4():
+    """From the numbers of its text; half of the time, and the e-folds of ½ ln N too many."""
+    tau, R, sigma_P, sigma_J, N = RATES[0, 1], REFERENCE[0, 6], 0.000279, 0.01, 7000
+    B = erf_uniform.departure_size(R)
+    np.testing.assert_allclose(R + B, np.e * R, rtol=1e-13)
+    assert abs(B - 0.33) < 0.006
+    printed = errata.printed_plateau_length(tau, R, sigma_P, sigma_J, N)
+    assert printed == pytest.approx(2751, abs=20)  # B to two digits
+    folds = 2 * printed / tau - erf_uniform.escape_length(tau, B, sigma_P) / tau
+    assert folds == pytest.approx(np.log(N) / 2, rel=1e-12)
+    assert erf_uniform.length_remainder(1) == 1.0
+
+
+def test_typical_escape_time_scales_as_eq15_says():
+    spectrum = lambda L: ld.PowerLaw(L, L, 0.5).values
+    tau = lambda L, M: erf_uniform.typical_escape_time(spectrum(L), M, 0.1)
+    M, L = 1000, 10**5
+    assert np.log2(tau(L, 2 * M) / tau(L, M)) == pytest.approx(2, abs=1 / M)
+    assert np.log2(tau(2 * L, M) / tau(L, M)) == pytest.approx(-1, abs=2 * L**-0.5)
+    system = theory_of(4, 4).system
+    exact = ld.theory_of(system).landmarks()["escape_time"] / ETA
+    assert erf_uniform.typical_escape_time(LAM, 4, ETA) == pytest.approx(exact, rel=1e-10)
+
+
+def test_error_of_equal_students():
+    """That of the theory on the plateau of a drawn teacher, Eq. 99 on a uniform one."""
+    t, theory = teacher(3), theory_of(3, 3)
+    state = erf_plateau.plateau_state(t, LAM)
+    Q, R, T = (moment(x, 1) for x in (state.Q, state.R, state.T))
+    found = erf_plateau.equal_students_error(Q[0, 0], R[0], T)
+    assert found == pytest.approx(float(theory.observe(state)["error"]), rel=1e-12)
+    R1, Q1 = erf_uniform.plateau_overlaps(T1, D1, 3)
+    found = erf_plateau.equal_students_error(Q1, np.full(3, R1), moment(UNIFORM, 1))
+    assert found == pytest.approx(erf_uniform.plateau_error(T1, D1, 3), rel=1e-12)
+
+
+@pytest.mark.parametrize("second", [1.2, 3.0, -5.0])
+def test_what_a_second_mode_takes_from_the_rate(second):
+    grown = np.exp(np.linspace(0.5, 6, 12))
+    rate = max(1 / second, 0.0)  # a mode that decays counts as one that stays
+    missing = (1 - rate) / (1 + grown ** (1 - rate))
+    bound = np.array([erf_plateau.second_mode_remainder(1.0, second, g) for g in grown])
+    assert np.all(missing <= bound) and bound[-1] <= 1.4 * missing[-1]
+
+
+def test_uniform_overlaps_are_taken_apart_again():
+    T = erf_uniform.uniform_overlaps(1.2, -0.3, 4)
+    np.testing.assert_allclose(erf_uniform.uniform_part(T), (1.2, -0.3), rtol=1e-14)
+    np.testing.assert_allclose(T.sum(axis=1), 0.9, rtol=1e-14)
+    assert erf_uniform.unevenness(T) < 1e-15 and erf_uniform.uniform_overlaps(2.0, 0.0, 1) == [[2]]
+
+
 def test_bad_input_is_one_line():
     with pytest.raises(ValueError, match=r"T: got shape \(3,\); allowed is \(M, M\)"):
         erf_plateau.plateau_weights([1.0, 1.0, 1.0])

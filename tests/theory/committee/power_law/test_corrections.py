@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import special
 
 import learndyn as ld
 from learndyn.theory.committee.dynamics import linear
@@ -50,6 +51,23 @@ def test_next_order_is_what_the_corrected_form_leaves_out(beta):
     found = corrections.gamma_remainder(alpha, **plain)
     np.testing.assert_allclose(left, found, rtol=0.01, atol=1e-13)
     assert np.all(left <= found + 1e-13)
+
+
+@pytest.mark.parametrize("beta", [0.01, 0.5, 1.5])
+def test_decay_of_the_second_gamma_function_up_to_its_next_order(beta):
+    given = units(128, beta)
+    x = np.array([10.0, 20.0, 40.0])
+    second = lambda x: np.log(special.gammaincc(learning_curve.exponent(beta), x))
+    log = lambda x: second(x) + (1 - learning_curve.exponent(beta)) * np.log(x)
+    missed = 1 + (log(x * 1.0001) - log(x / 1.0001)) / (x * 1.0001 - x / 1.0001)
+    found = np.array([corrections.decay_remainder(v, beta=beta) for v in x])
+    # The term after it is of relative order 1/x.
+    assert np.all(np.abs(missed / found - 1) < 4 / x) and np.all(missed < found)
+    alpha = x / (2 * ETA * given["lam_plus"])
+    gap = learning_curve.error_first_gamma(alpha, **given)
+    gap = (gap - learning_curve.error_integral(alpha, **given)) * x
+    slope = -np.diff(np.log(gap[:2])) / np.diff(x[:2])
+    assert abs(slope[0] - 1) < found[0]
 
 
 @pytest.mark.parametrize("eta", [0.1, 0.5, 1.0])

@@ -92,6 +92,17 @@ def mean_state(setting: Setting) -> Overlaps:
     return Overlaps(Q, np.zeros((len(phi), K, M)), T)
 
 
+def even_state(setting: Setting) -> Overlaps:
+    """A state without scatter whose error is the mean one, K = M = 1 with scales of one size.
+
+    The student is at 0 and the square of every mode of J − B at its expectation,
+    φ_l (σ_J² + σ_B²).
+    """
+    mean = mean_state(setting)
+    nothing = np.zeros_like(mean.R)
+    return Overlaps(nothing, nothing, mean.T + mean.Q)
+
+
 class ExcessModes(NamedTuple):
     """Modes of the excess e at a finite learning rate, all in descending order of `rates`.
 

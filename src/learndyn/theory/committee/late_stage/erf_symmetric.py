@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from learndyn.numerics.types import Array, Int
+from learndyn.theory.committee.late_stage.deviations import mean_deviations
+from learndyn.theory.committee.state import Overlaps
 
 ROOT3 = np.sqrt(3.0)
 
@@ -32,6 +34,16 @@ def linear_error(r: ArrayLike, s: ArrayLike, q: ArrayLike, c: ArrayLike, M: Int)
     """ε_g to first order in the level-summed deviations, T^(1) = I (Eq. 121)."""
     r, s, q, c = (np.asarray(x, dtype=np.float64) for x in (r, s, q, c))
     return (2 * ROOT3 * (q - 2 * r) + 3 * (M - 1) * (c - 2 * s)) / (6 * np.pi)
+
+
+def state_error(state: Overlaps, lam: ArrayLike) -> float:
+    """ε_g of a state, K = M, to first order in its deviations from the teacher (Eq. 121).
+
+    Deviations of a kind are averaged, T^(1) is taken to be I.
+    """
+    lam = np.asarray(lam, dtype=np.float64)
+    r, s, q, c = (lam @ part for part in mean_deviations(state))
+    return float(linear_error(r, s, q, c, state.T.shape[1]))
 
 
 class LateGroups(NamedTuple):
@@ -82,6 +94,23 @@ def late_groups(
         np.exp(-slow * times) @ (unit * (M - 1) * slow * (x - y)),
         np.exp(-fast * times) @ (unit * fast * (x + (M - 1) * y)),
     )
+
+
+def late_curve(alphas: ArrayLike, state: Overlaps, lam: ArrayLike, eta: float) -> np.ndarray:
+    """ε_g(α) by Eqs. 17 and 122 (corrected) from a state, K = M, as `state_error` reads it.
+
+    Args:
+        alphas: times since the state, (n,).
+        state: overlaps near the teacher, students in the teachers' order.
+        lam: eigenvalues λ_k, (L,).
+        eta: learning rate.
+
+    Returns:
+        The error, (n,).
+    """
+    M, parts = state.T.shape[1], mean_deviations(state)
+    groups = late_groups(alphas, *parts, lam, M, eta)
+    return groups.slow + groups.fast
 
 
 def late_matrix(lam: ArrayLike, phi: ArrayLike, M: Int, eta: float = 0.0) -> np.ndarray:

@@ -70,6 +70,27 @@ def plateau_state(
     return Overlaps(np.tile(q[:, None, None], (1, K, K)), np.tile(r[:, None, :], (1, K, 1)), t)
 
 
+def equal_students_error(Q: float, R: ArrayLike, T: ArrayLike) -> float:
+    """ε_g where all K = M students have overlaps Q with each other and R_n with teachers (Eq. 19).
+
+    (1/π)[M arcsin(Q/(1+Q)) + (1/M) Σ_nm arcsin(T_nm/√((1+T_nn)(1+T_mm))) −
+    2 Σ_n arcsin(R_n/√((1+Q)(1+T_nn)))], the print of Eq. 19 corrected.
+
+    Args:
+        Q: Q^(1) of every pair of students.
+        R: R^(1)_n of every student, (M,).
+        T: T^(1), (M, M).
+
+    Returns:
+        The error; on the plateau where Q and R are its heights.
+    """
+    T, R = square("T", T), np.asarray(R, dtype=np.float64)
+    M, edge = len(T), np.sqrt(1 + np.diag(T))
+    teachers = np.arcsin(T / np.outer(edge, edge)).sum() / M
+    both = np.arcsin(R / (np.sqrt(1 + Q) * edge)).sum()
+    return float((M * np.arcsin(Q / (1 + Q)) + teachers - 2 * both) / np.pi)
+
+
 def near_plateau(T_levels: ArrayLike, lam: ArrayLike, size: float) -> Overlaps:
     """The plateau (K = M) with every student moved to a teacher of its own.
 
@@ -131,6 +152,24 @@ def escape_rates(
     v = d_beta + np.outer(w, d_curvature + d_slope)
     rates = np.linalg.eigvals(T2 @ v).real / (M if units is None else int(units))
     return np.sort(rates)[::-1]
+
+
+def second_mode_remainder(tau: float, second: float, grown: float) -> float:
+    """What the growth rate of students' spread lacks of 1/τ, relative, after growing by `grown`.
+
+    Of two modes that begin alike, with rates 1/τ and 1/τ₂, the second lowers the rate of their sum
+    by at most (1 − ρ) grown^−(1−ρ), ρ = τ/τ₂, where `grown` is by how much the first has grown.
+
+    Args:
+        tau: e-folding time of the fastest mode.
+        second: of the next; negative where it decays.
+        grown: factor since they were alike.
+
+    Returns:
+        The bound.
+    """
+    slower = 1 - max(tau / second, 0)
+    return float(slower * grown**-slower)
 
 
 def _stretch(T: np.ndarray, w: np.ndarray) -> np.ndarray:

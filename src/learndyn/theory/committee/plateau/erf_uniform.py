@@ -24,6 +24,12 @@ def uniform_part(T: ArrayLike) -> tuple[float, float]:
     return float(np.trace(T) / len(T)), float((T.sum() - np.trace(T)) / len(T))
 
 
+def uniform_overlaps(T: float, D: float, M: Int) -> np.ndarray:
+    """T_nm of teachers that are alike: T on the diagonal, D/(M − 1) off it, (M, M)."""
+    unit = np.eye(int(M))
+    return T * unit + D / max(M - 1, 1) * (1 - unit)
+
+
 def unevenness(T: ArrayLike) -> float:
     """How far T is from uniform: root mean square eigenvalue of T − uniform part, over T.
 
@@ -113,6 +119,16 @@ def escape_time(T: float, D: float, T2: float, D2: float, M: Int, eta: float) ->
     return float(1 / (eta * escape_gain(T, D, M) * (T2 - D2 / (M - 1))))
 
 
+def typical_escape_time(lam: ArrayLike, M: Int, eta: float) -> float:
+    """τ_esc of a typical teacher, T = 1 and D = 0, on levels of one size (Eq. 15).
+
+    T^(2) is the mean of λ_k²: for a power-law spectrum τ_esc grows as M² and falls as 1/L, for
+    large M and L.
+    """
+    second = float(np.mean(np.asarray(lam, dtype=np.float64) ** 2))
+    return escape_time(1.0, 0.0, second, 0.0, M, eta)
+
+
 def overlap_escape(alpha: Array | float, r0: float, tau: float) -> Array:
     """r(α) = r0 e^(α/τ_esc) (Eq. 114, whose exponent lacks λ_r in print)."""
     return r0 * np.exp(np.asarray(alpha) / tau)
@@ -149,6 +165,19 @@ def escape_length(tau: float, B: float, sigma_P: float) -> float:
     The consistent form of Eq. 117.
     """
     return float(tau * np.log(B / sigma_P))
+
+
+def departure_size(R_star: float) -> float:
+    """B = (e − 1) R* of App. C.4: students leave the plateau where R grows from R* to e R*."""
+    return float((np.e - 1) * R_star)
+
+
+def length_remainder(M: Int) -> float:
+    """1 + ln M: e-folds by which `escape_length` may miss the end of the plateau.
+
+    The largest of M² deviations leaves first, and growth ends non-linear. An order, not a bound.
+    """
+    return float(1 + np.log(M))
 
 
 def _row_by_row(T: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

@@ -46,6 +46,15 @@ def gamma_remainder(alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Re
     return z ** (1 + s) / (1 + s) / (special.gamma(s) * (1 - part**s))
 
 
+def decay_remainder(x: Real, *, beta: Real) -> float:
+    """(1−s)/x²: what the decay rate 1 of the second gamma function of Eq. 50 leaves out.
+
+    Γ(s, x) x^-s = e^-x/x (1 − (1−s)/x + …), x = 2 η λ₊ α: its logarithm, with ln x added, has the
+    slope −1 + (1−s)/x² + ….
+    """
+    return (1 - learning_curve.exponent(beta)) / x**2
+
+
 def noise_factor(eta: Real) -> float:
     """2/(2 − η): Eq. 6 over Eq. 8 where the error falls slowly (K = M, mean eigenvalue 1).
 

@@ -1,24 +1,23 @@
-"""What Figs. 4 and 17 to 19 share: the system, predictions for its teacher, measurements.
+"""What figures of erf committees share: the plateau (4 to 6, 17 to 19), the late stage (6, 20).
 
-Measured are students apart from each other: R minus its mean over students has no part in the
-plateau itself.
+On the plateau students apart from each other are measured: R minus its mean over students has no
+part in the plateau itself.
 """
 
 import numpy as np
 import xarray as xr
 
 import learndyn as ld
-from learndyn.numerics.types import Int
-from learndyn.problems import Spectrum
 from learndyn.studies.worschech2024scaling._model import committee_system
-from learndyn.theory.committee import errata
 from learndyn.theory.committee.dynamics.moments import moment
+from learndyn.theory.committee.late_stage import deviations, erf_hessian, erf_symmetric
+from learndyn.theory.committee.late_stage import erf as erf_late
 from learndyn.theory.committee.plateau import erf as erf_plateau
 from learndyn.theory.committee.plateau import erf_uniform
 from learndyn.theory.committee.setting import Setting
-from learndyn.theory.committee.state import Overlaps
 
-BETA, ETA, SIGMA_J = 0.25, 0.1, 0.01
+BETA, ETA, SIGMA_J = 0.25, 0.1, 0.01  # of Figs. 4 and 17 to 19
+LATE_M, LATE_ETA, LATE_BETA = 2, 0.25, 1.0  # of Figs. 6, right, and 20
 SETTLED = "what the error still changes: |dε/dα| · max(α, τ/2)"
 FOLDS = "1 + ln M e-folds: the largest of M² deviations leaves first, and growth ends non-linear"
 LINEAR = 0.02  # deviations from the plateau count as small up to this share of R*
@@ -30,30 +29,29 @@ def plateau_system(L: int, M: int, N: int, sigma_J: float = SIGMA_J) -> ld.Syste
     return committee_system("erf", inputs, K=M, M=M, eta=ETA, sigma_J=sigma_J)
 
 
-def spectrum_of(system: ld.System) -> Spectrum:
-    """The levels of a system's inputs."""
-    return Setting.of(system).spectrum
+def eigenvalues(system: ld.System) -> np.ndarray:
+    """λ_k of the inputs."""
+    return Setting.of(system).spectrum.values
 
 
-def predictions(system: ld.System, state: Overlaps) -> xr.Dataset:
+def predictions(system: ld.System, state: ld.Overlaps) -> xr.Dataset:
     """Heights and times of the plateau for the teacher of a state: exact, and by the paper.
 
     Args:
-        system: of `plateau_system`.
+        system: K = M in the paper's scales.
         state: whose T is taken.
 
     Returns:
         R, Q, error and times (of growth, in α, M − 1 of them) with the endings _exact, _13, _95,
         _99, _116, and the unevenness of T^(1) and T^(2).
     """
-    lam = spectrum_of(system).values
+    lam, eta = eigenvalues(system), float(Setting.of(system).rule.learning_rate)
     T1, T2 = (moment(state.T, lam, l) for l in (1, 2))
     M, (T, D), (T_2, D_2) = len(T1), erf_uniform.uniform_part(T1), erf_uniform.uniform_part(T2)
     exact = erf_plateau.plateau_state(state.T, lam)
     R, Q = moment(exact.R, lam, 1)[0], float(moment(exact.Q, lam, 1)[0, 0])
     R_13, Q_13 = erf_uniform.plateau_overlaps(T, D, M)
     R_95, Q_95 = erf_uniform.approximate_overlaps(T1)
-    rates = ETA * erf_plateau.escape_rates(T1, T2)[: M - 1]
     found = {
         "R_exact": ("teacher", R),
         "R_95": ("teacher", R_95),
@@ -61,24 +59,24 @@ def predictions(system: ld.System, state: Overlaps) -> xr.Dataset:
         "Q_exact": Q,
         "Q_95": Q_95,
         "Q_13": Q_13,
-        "error_exact": error_of(Q, R, T1),
-        "error_95": error_of(Q_95, R_95, T1),
+        "error_exact": erf_plateau.equal_students_error(Q, R, T1),
+        "error_95": erf_plateau.equal_students_error(Q_95, R_95, T1),
         "error_99": erf_uniform.plateau_error(T, D, M),
-        "error_99_printed": errata.printed_eq99(T, D, M),
-        "times_exact": ("mode", 1 / rates),
-        "time_116": erf_uniform.escape_time(T, D, T_2, D_2, M, ETA),
+        "times_exact": ("mode", 1 / (eta * erf_plateau.escape_rates(T1, T2)[: M - 1])),
+        "time_116": erf_uniform.escape_time(T, D, T_2, D_2, M, eta),
         "uneven_1": erf_uniform.unevenness(T1),
         "uneven_2": erf_uniform.unevenness(T2),
     }
     return xr.Dataset(found)
 
 
-def error_of(Q: float, R: np.ndarray, T: np.ndarray) -> float:
-    """ε_g of equal students with overlaps Q and R_n, for pre-activations of covariance T."""
-    M = len(T)
-    theory = ld.theory_of(plateau_system(1, M, 1000))
-    state = Overlaps(np.full((M, M), Q), np.tile(R, (M, 1)), T)
-    return float(theory.observe(state)["error"])
+def leaving(record: xr.Dataset, plateau_error: float, fraction: float) -> xr.DataArray:
+    """α at which the error falls to a fraction of the plateau's; NaN where it does not.
+
+    All runs of the record begin alike.
+    """
+    first = float(record["error"].isel(time=0).mean())
+    return ld.analysis.escape_time(record, fraction=fraction * plateau_error / first)
 
 
 def apart(record: xr.Dataset) -> xr.DataArray:
@@ -129,17 +127,13 @@ def flattest_point(record: xr.Dataset, tau: float) -> dict[str, float]:
     slope = abs(on_it.differentiate("time"))
     flattest = float((slope * on_it["time"]).idxmin("time"))
     distance = float(slope.sel(time=flattest)) * max(flattest, tau / 2)
-    return {
-        "height": float(on_it.sel(time=flattest)),
-        "flattest": flattest,
-        "distance": distance,
-    }
+    return {"height": float(on_it.sel(time=flattest)), "flattest": flattest, "distance": distance}
 
 
 def departure(record: xr.Dataset, R_star: float) -> float:
     """α_P of App. C.4: when the largest R first reaches e R*; NaN where it never does."""
     largest, times = record["R"].max(["student", "teacher"]).values, record["time"].values
-    level = R_star + departure_size(R_star)
+    level = R_star + erf_uniform.departure_size(R_star)
     beyond = np.flatnonzero(largest >= level)
     if not len(beyond):
         return float("nan")
@@ -147,22 +141,42 @@ def departure(record: xr.Dataset, R_star: float) -> float:
     return float(np.interp(level, largest[around], times[around]))
 
 
-def departure_size(R_star: float) -> float:
-    """B of App. C.4, from R* to e R*."""
-    return (np.e - 1) * R_star
+def late_stage(L: int, N: int, times: np.ndarray, alpha_0: float, key: int) -> xr.Dataset:
+    """The flow's error and the laws of the late stage that start from its state at α₀.
 
+    Args:
+        L: number of eigenvalues.
+        N: input dimension.
+        times: α, increasing; `alpha_0` is among them.
+        alpha_0: where the laws begin.
+        key: seed of teacher and student.
 
-def length_prediction(tau: float, R_star: float, sigma_P: float) -> float:
-    """α_P − α_0 by τ ln(B/σ_P)."""
-    return erf_uniform.escape_length(tau, departure_size(R_star), sigma_P)
-
-
-def printed_length(tau: float, R_star: float, sigma_P: float, N: Int) -> float:
-    """α_P − α_0 as App. C.4 computes it: half of τ_esc, and ½ ln N besides a σ_P ∝ 1/√N."""
-    constant = np.log(departure_size(R_star) * SIGMA_J / sigma_P)
-    return erf_uniform.plateau_length(tau / 2, constant, SIGMA_J, N)
-
-
-def folds_tolerance(M: int) -> float:
-    """By how much ln(B/σ_P) may miss the e-folds of the plateau; see FOLDS."""
-    return float(1 + np.log(M))
+    Returns:
+        Over time: error; eq121, the first-order error of the flow's own r, s, q, c; leading, the
+        error to leading order in J − B; distance |J − B|/|B|; and from α₀ on, NaN before,
+        eq122, linear (the same for the T drawn) and hessian. Beside them slow_rate, the smallest
+        decay rate per α of `linear`.
+    """
+    inputs, M, eta = ld.PowerLaw(N, L, LATE_BETA), LATE_M, LATE_ETA
+    lam, system = inputs.values, committee_system("erf", inputs, K=M, M=M, eta=eta, sigma_J=SIGMA_J)
+    # The error falls to 10⁻⁷.
+    flow = ld.solve(system, times, key=key, order="flow", states=True, rtol=1e-10, atol=1e-14)
+    blocks = zip(*(flow[f"state_{name}"].values for name in "QRT"), strict=True)
+    states = [deviations.in_teachers_order(ld.Overlaps(*each), lam) for each in blocks]
+    first = int(np.argmin(np.abs(times - alpha_0)))
+    begin, since = states[first], times[first:] - times[first]
+    T = moment(begin.T, lam, 1)
+    after = lambda curve: np.concatenate([np.full(first, np.nan), curve])
+    rows = {
+        "error": flow["error"].values,
+        "eq121": [erf_symmetric.state_error(state, lam) for state in states],
+        "leading": [erf_hessian.end_curve([0.0], state, lam, eta)[0] for state in states],
+        "distance": [deviations.distance(state, lam) for state in states],
+        "eq122": after(erf_symmetric.late_curve(since, begin, lam, eta)),
+        "linear": after(erf_late.late_curve(since, deviations.deviation(begin), T, lam, eta)),
+        "hessian": after(erf_hessian.end_curve(since, begin, lam, eta)),
+    }
+    found = {name: ("time", np.asarray(values)) for name, values in rows.items()}
+    coords = {"time": ("time", times, {"long_name": "α", "unit": "steps / N"})}
+    slow_rate = eta * erf_late.late_modes(begin.T, T, lam)[0].min()
+    return xr.Dataset(found, coords).assign(slow_rate=slow_rate)
