@@ -65,13 +65,13 @@ def test_the_same_step_on_the_population_and_on_a_whitened_data_set(rule):
 
 
 def test_compiles_once_under_changed_learning_rates(rule):
-    from learndyn.simulation.direct import _advance
+    from learndyn.simulation.direct import _record
 
     ld.simulate(system(rule), [1])
-    before = _advance._cached._cache_size()
+    before = _record._cached._cache_size()
     other = jax.tree.map(lambda leaf: leaf * 0.9, rule)
     ld.simulate(system(other), [1])
-    assert _advance._cached._cache_size() == before
+    assert _record._cached._cache_size() == before
 
 
 def test_update_needs_no_teacher_that_the_problem_fixes():
