@@ -1,7 +1,7 @@
 """Node perturbation: gradients from the effect of noise at nodes on the loss."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import equinox as eqx
@@ -77,17 +77,19 @@ class NodePerturbation(AbstractSampledRule):
     def check_network(self, problem: AbstractProblem, network: AbstractNetwork) -> None:
         like = network.like(problem.input_shape)
         if like is None:
-            return  # a network without initial weights is checked when it learns
+            return
         x = jax.ShapeDtypeStruct((2, *problem.input_shape), problem.input_dtype)
         narrow = jax.tree.map(lambda w: jax.ShapeDtypeStruct(w.shape, np.float32), like)
-        jax.eval_shape(lambda w, x: check_nodes(network, w, x, (2,)), narrow, x)
+        said: list[str | None] = []
+        jax.eval_shape(lambda w, x: said.append(missed(network, w, x, (2,))), narrow, x)
+        if said[0]:
+            raise ValueError(said[0])
 
     def estimate(
         self, problem: AbstractProblem, network: AbstractNetwork
     ) -> Callable[[Weights, Array, Array, Source], Weights]:
         def gradient(weights: Weights, x: Array, y: Array, source: Source) -> Weights:
             examples = x.shape[: x.ndim - problem.input_axes]
-            check_nodes(network, weights, x, examples)
             losses = lambda taps: problem.losses(forward(network, weights, x, taps)[0], x, y)
             local = lambda w: forward(network, w, x, local=True)[1]
             nodes, pull = jax.vjp(local, weights)
@@ -125,10 +127,10 @@ class NodePerturbation(AbstractSampledRule):
         return credit if self.perturbations == 1 else jnp.mean(credit, axis=0)
 
 
-def check_nodes(
+def missed(
     network: AbstractNetwork, weights: Weights, x: Array, examples: tuple[int, ...]
-) -> None:
-    """Raises a ValueError where noise at nodes does not tell how every weight acts on the loss.
+) -> str | None:
+    """Why noise at nodes does not tell how every weight acts on the loss; None where it does.
 
     Args:
         network: the student.
@@ -136,30 +138,31 @@ def check_nodes(
         x: inputs.
         examples: the shape of the batch, the leading axes of x.
 
-    Raises:
-        ValueError: for a network without nodes, a node without the batch's axes in front, or
-            weights that act on the outputs past all nodes.
+    Returns:
+        One line: the network has no nodes, one without the batch's axes in front, or weights that
+        act on the outputs past all nodes.
     """
     _, nodes = forward(network, weights, x)
     if not nodes:
         came = type(network).__name__
-        raise ValueError(f"network: got a {came} without nodes; allowed is one with tap(name, h)")
+        return f"network: got a {came} without nodes; allowed is one with tap(name, h)"
     for name, h in nodes.items():
         if h.shape[: len(examples)] != examples:
-            raise ValueError(
-                f"tap: got shape {h.shape} at {name!r}; allowed are the examples' axes "
-                f"{examples} in front"
-            )
+            allowed = f"the examples' axes {examples} in front"
+            return f"tap: got shape {h.shape} at {name!r}; allowed are {allowed}"
+    for path in _past(network, weights, x):
+        where = f"network: got weights that act past all nodes, {path or 'all of them'}"
+        return f"{where}; allowed are weights before a tap(name, h)"
+    return None
+
+
+def _past(network: AbstractNetwork, weights: Weights, x: Array) -> Iterator[str]:
+    """The weights that outputs depend on with all nodes held."""
     leaves, structure = jax.tree.flatten(weights)
-    paths = jax.tree_util.tree_flatten_with_path(weights)[0]
-    for i, (path, leaf) in enumerate(paths):
+    for i, (path, leaf) in enumerate(jax.tree.leaves_with_path(weights)):
         put = lambda w, i=i: jax.tree.unflatten(structure, [*leaves[:i], w, *leaves[i + 1 :]])
         if _depends(lambda w, put=put: forward(network, put(w), x, local=True)[0], leaf):
-            where = jax.tree_util.keystr(path) or "all of them"
-            raise ValueError(
-                f"network: got weights that act past all nodes, {where}; allowed are weights "
-                "before a tap(name, h)"
-            )
+            yield jax.tree_util.keystr(path)
 
 
 def _depends(function: Callable[[Array], Array], at: Array) -> bool:
