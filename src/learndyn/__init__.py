@@ -1,6 +1,7 @@
 """learndyn predicts how neural networks learn, and checks the prediction."""
 
 from learndyn import analysis as analysis
+from learndyn import probes as probes
 from learndyn import rules as rules
 from learndyn.analysis import compare as compare
 from learndyn.networks import CNN as CNN

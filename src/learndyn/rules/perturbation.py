@@ -1,6 +1,5 @@
 """Node perturbation: gradients from the effect of noise at nodes on the loss."""
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -89,15 +88,38 @@ class NodePerturbation(AbstractSampledRule):
         self, problem: AbstractProblem, network: AbstractNetwork
     ) -> Callable[[Weights, Array, Array, Source], Weights]:
         def gradient(weights: Weights, x: Array, y: Array, source: Source) -> Weights:
-            examples = x.shape[: x.ndim - problem.input_axes]
-            losses = lambda taps: problem.losses(forward(network, weights, x, taps)[0], x, y)
-            local = lambda w: forward(network, w, x, local=True)[1]
-            nodes, pull = jax.vjp(local, weights)
-            noise = self._noise(nodes, len(examples), source)
-            slope = self._slope(losses, noise, nodes) / math.prod(examples)
-            return pull({name: self._credit(slope, xi) for name, xi in noise.items()})[0]
+            losses = lambda output: problem.losses(output, x, y)
+            return self.gradient(network, weights, x, losses, source)
 
         return gradient
+
+    def gradient(
+        self,
+        network: AbstractNetwork,
+        weights: Weights,
+        x: Array,
+        losses: Callable[[Array], Array],
+        source: Source,
+    ) -> Weights:
+        """The estimate for given inputs.
+
+        Args:
+            network: the student.
+            weights: its weights.
+            x: inputs, a batch or one example.
+            losses: outputs → the loss of every example, whose shape is that of the batch.
+            source: of random numbers.
+
+        Returns:
+            The estimate, in the shape of the weights.
+        """
+        noisy = lambda taps: losses(forward(network, weights, x, taps)[0])
+        local = lambda w: forward(network, w, x, local=True)[1]
+        nodes, pull = jax.vjp(local, weights)
+        examples = jax.eval_shape(noisy, {})
+        noise = self._noise(nodes, examples.ndim, source)
+        slope = self._slope(noisy, noise, nodes) / examples.size
+        return pull({name: self._credit(slope, xi) for name, xi in noise.items()})[0]
 
     def _noise(self, nodes: Nodes, axes: int, source: Source) -> Nodes:
         """ξ of every node, with a leading axis of perturbations where there are several."""
