@@ -131,7 +131,7 @@ def _predicted(setting: Setting, perturbations: int, draws: int, key: int) -> Up
     found = jax.grad(setting.mean_loss)(setting.model.weights)
     x, y = setting.arrays()
     index = jnp.arange(len(x))
-    each = lambda at: _sizes(setting, *at, draws, key)
+    each = lambda at: _sizes(setting, at[0], at[1], at[2], draws, key)
     noise, single = jax.lax.map(each, (x, y, index), batch_size=CHUNK)
     parts = jax.tree.map(lambda f, a, b: _cosine(f, a, b, perturbations), found, noise, single)
     split = lambda i: jax.tree.map(lambda _, pair: pair[i], found, parts)
