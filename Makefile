@@ -38,6 +38,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/foundation.py
 	$(BIN)/python benchmarks/reduced.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/perturbation.py
 
 # docs/results/README.md from the results that are kept there.
 results: $(VENV)/.installed

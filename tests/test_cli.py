@@ -29,7 +29,7 @@ TINY = [
 ]
 
 
-MINUTES = ["--set", "alpha=1e6", "--set", "points=1001"]
+MINUTES = ["--set", "N=10000000"]
 
 
 def command(*arguments, first=""):
@@ -85,7 +85,7 @@ def test_cite():
 
 
 def test_run_writes_four_files(tmp_path):
-    said = learndyn("run", "bocchi2026escape/fig1", *TINY, "--key", "3", cwd=tmp_path)
+    said = learndyn("run", "bocchi2026escape/fig1", *TINY, "--key", "4", cwd=tmp_path)
     assert said.returncode in (0, 1) and not said.stderr, said.stderr
     folder = tmp_path / "results" / "bocchi2026escape" / "fig1"
     assert sorted(p.name for p in folder.iterdir()) == [
@@ -97,11 +97,11 @@ def test_run_writes_four_files(tmp_path):
     result = json.loads((folder / "claims.json").read_text("utf-8"))
     claims = result["claims"]
     assert result["study"] == "bocchi2026escape/fig1" and result["preset"] == "quick"
-    assert result["differs"]["N"] == [500, 40] and result["params"]["key"] == 3
+    assert result["differs"]["N"] == [1000, 40] and result["params"]["key"] == 4
     assert (said.returncode == 1) == any(c["status"] == "fails" for c in claims)
     data = ld.load(folder / "data.nc")
     params = json.loads(data.attrs["params"])
-    assert params["N"] == 40 and params["runs"] == 4 and params["key"] == 3
+    assert params["N"] == 40 and params["runs"] == 4 and params["key"] == 4
     assert "statement" in said.stdout and str(claims[0]["source"]) in said.stdout
 
 

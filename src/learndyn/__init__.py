@@ -1,6 +1,8 @@
 """learndyn predicts how neural networks learn, and checks the prediction."""
 
 from learndyn import analysis as analysis
+from learndyn import probes as probes
+from learndyn import rules as rules
 from learndyn.analysis import compare as compare
 from learndyn.networks import CNN as CNN
 from learndyn.networks import MLP as MLP
@@ -31,6 +33,7 @@ from learndyn.records import save as save
 from learndyn.rules import SGD as SGD
 from learndyn.rules import GradientDescent as GradientDescent
 from learndyn.rules import NaturalGradient as NaturalGradient
+from learndyn.rules import NodePerturbation as NodePerturbation
 from learndyn.rules import Optax as Optax
 from learndyn.simulation import simulate as simulate
 from learndyn.simulation import update as update

@@ -18,6 +18,9 @@ RULES = {
     "levenberg": ld.NaturalGradient(0.02, damping=0.1, damping_form="levenberg"),
     "blocks": ld.NaturalGradient(0.02, blocks=True),
     "clipped": ld.NaturalGradient(0.02, clip=0.001),
+    "perturbation": ld.NodePerturbation(0.005),
+    "finite noise": ld.NodePerturbation(0.02, sigma=1e-3, batch=2),
+    "shared noise": ld.NodePerturbation(0.02, batch=2, perturbations=3, shared=True),
 }
 
 

@@ -59,6 +59,29 @@ def test_derivatives_with_respect_to_taps(wrapped):
         np.testing.assert_allclose(jax.grad(loss)(np.zeros((5, 4))), expected, rtol=1e-12)
 
 
+@every
+def test_local_nodes_depend_on_their_own_weights_alone(wrapped):
+    """∂h_2/∂w_1 vanishes, ∂h_2/∂w_2 is what a layer with given inputs has."""
+    with jax.enable_x64(True):
+        nodes = lambda w: ld.forward(wrapped, w, X, local=True)[1]
+        jacobian = jax.jacobian(nodes)(W)
+        np.testing.assert_array_equal(jacobian["last"][0], 0)
+        inputs = np.tanh(X @ W[0].T)
+        expected = np.einsum("ij,bn->bijn", np.eye(2), inputs)
+        np.testing.assert_allclose(jacobian["last"][1], expected, rtol=1e-12)
+
+
+@every
+def test_local_derivatives_with_the_gradients_at_nodes_are_backpropagation(wrapped):
+    with jax.enable_x64(True):
+        zeros = {name: jnp.zeros_like(h) for name, h in ld.forward(wrapped, W, X)[1].items()}
+        at_nodes = jax.grad(lambda t: jnp.sum(ld.forward(wrapped, W, X, t)[0] ** 2))(zeros)
+        _, pull = jax.vjp(lambda w: ld.forward(wrapped, w, X, local=True)[1], W)
+        expected = jax.grad(lambda w: jnp.sum(wrapped(w, X) ** 2))(W)
+        for a, b in zip(pull(at_nodes)[0], expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
 def test_a_tap_is_nothing_when_compiled():
     plain = lambda w, x: jnp.tanh(x @ w[0].T) @ w[1].T
     text = [jax.jit(f).lower(W, X).as_text().replace(f.__name__, "") for f in (apply, plain)]

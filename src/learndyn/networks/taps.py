@@ -60,6 +60,8 @@ def forward(
     weights: Any,
     x: Array,
     taps: Mapping[str, Array] | None = None,
+    *,
+    local: bool = False,
 ) -> tuple[Array, dict[str, Array]]:
     """Outputs and nodes of a network, with something added at its nodes.
 
@@ -71,6 +73,8 @@ def forward(
         weights: any pytree; leaves that are no arrays are passed on as they are.
         x: a batch of inputs.
         taps: node → what is added to it, of its shape; a node that is not named is left alone.
+        local: whether derivatives stop at nodes: each then depends on the weights between it and
+            the nodes before it alone, and the outputs on those behind the last nodes.
 
     Returns:
         The outputs, and every node's value after the addition.
@@ -85,7 +89,7 @@ def forward(
         if name in nodes:
             raise ValueError(f"tap: got {name!r} twice; allowed is one node of a name")
         nodes[name] = h + _fitting(name, taps[name], h) if name in taps else h
-        return nodes[name]
+        return jax.lax.stop_gradient(nodes[name]) if local else nodes[name]
 
     outputs = revisit(apply, visit)(weights, x)
     unknown = [name for name in taps if name not in nodes]

@@ -65,9 +65,11 @@ class Source(eqx.Module):
     key: UInt32[Array, "2 ..."]
     step: Array
 
-    def normal(self, shape: tuple[int, ...], dtype, stream: int = Stream.EXAMPLES) -> Array:
-        """Standard normal numbers; each `stream` is independent of the others."""
-        index = jnp.arange(math.prod(shape), dtype=jnp.uint32)
+    def normal(
+        self, shape: tuple[int, ...], dtype, stream: int = Stream.EXAMPLES, first: int = 0
+    ) -> Array:
+        """Standard normal numbers, from index `first` of a stream that shares none with others."""
+        index = jnp.arange(math.prod(shape), dtype=jnp.uint32) + jnp.uint32(first)
         make = lambda: self.normal_at(index, dtype, stream)
         made = _kept(make, self.step >= 0)
         return made.reshape(shape)

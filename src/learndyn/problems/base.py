@@ -88,11 +88,22 @@ class AbstractProblem(Value):
         """The teacher's weights, drawn or given; an empty tuple where there is no teacher."""
         return self.fixed_teacher
 
+    @property
+    def input_axes(self) -> int:
+        """The number of axes of one input, which is known also while tracing."""
+        return len(self.input_shape)
+
+    def losses(self, output: Array, x: Array, y: Array) -> Array:
+        """The loss of every example x, whose leading axes may be any number."""
+        return self.loss.each(output, y, self._output_axes(output, x))
+
     def mean_loss(self, network: AbstractNetwork, weights: Weights, x: Array, y: Array) -> Array:
         """The loss, averaged over examples x, whose leading axes may be any number."""
         output = network(weights, x)
-        axes = output.ndim - (x.ndim - len(self.input_shape))
-        return self.loss(output, y, axes)
+        return self.loss(output, y, self._output_axes(output, x))
+
+    def _output_axes(self, output: Array, x: Array) -> int:
+        return output.ndim - (x.ndim - self.input_axes)
 
     def examples(self) -> Examples | None:
         """All examples, where they are finitely many."""

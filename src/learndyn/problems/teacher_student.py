@@ -68,10 +68,9 @@ class TeacherStudent(AbstractProblem):
     def output_shape(self) -> tuple[int, ...] | None:
         return self.teacher.output_shape(self.input_shape)
 
-    def mean_loss(self, network: AbstractNetwork, weights: Weights, x: Array, y: Array) -> Array:
-        # The dimension is not known while tracing, but inputs are vectors.
-        output = network(weights, x)
-        return self.loss(output, y, output.ndim - (x.ndim - 1))
+    @property
+    def input_axes(self) -> int:
+        return 1  # the dimension itself is not known while tracing
 
     @property
     def fixed_teacher(self) -> Weights | None:

@@ -9,4 +9,6 @@ from learndyn.rules.base import StepLaw as StepLaw
 from learndyn.rules.gradient import SGD as SGD
 from learndyn.rules.gradient import GradientDescent as GradientDescent
 from learndyn.rules.natural import NaturalGradient as NaturalGradient
+from learndyn.rules.normalisation import normalise_rows as normalise_rows
 from learndyn.rules.optax import Optax as Optax
+from learndyn.rules.perturbation import NodePerturbation as NodePerturbation

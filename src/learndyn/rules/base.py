@@ -98,6 +98,9 @@ class AbstractRule(Value):
     def check_problem(self, problem: AbstractProblem) -> None:
         """Raises a ValueError where the rule cannot draw from a problem."""
 
+    def check_network(self, problem: AbstractProblem, network: AbstractNetwork) -> None:
+        """Raises a ValueError where the rule cannot teach a network."""
+
 
 class AbstractGradientRule(AbstractRule):
     """w ← w − learning_rate · gradient, for some estimator of gradients."""

@@ -73,6 +73,9 @@ class Optax(AbstractRule):
         if batch is not None:
             check_batches(problem, batch, self.sampling)
 
+    def check_network(self, problem: AbstractProblem, network: AbstractNetwork) -> None:
+        self._source.check_network(problem, network)
+
     def bind(
         self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights, dtype
     ) -> Bound:

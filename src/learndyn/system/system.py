@@ -31,6 +31,7 @@ class System(Value):
         instance("rule", rule, AbstractRule, allowed)
         problem.check_network(network)
         rule.check_problem(problem)
+        rule.check_network(problem, network)
         self.problem, self.network, self.rule = problem, network, rule
 
     @property

@@ -52,15 +52,16 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     system, twice = (quadratic_system(params.p, params.p_star, params.eta, N) for N in sizes)
     times = np.linspace(0, params.alpha, params.points)
     start = ld.start(system, key=params.key)
-    theory = ld.solve(system, times, start=start, fluctuations=True)
+    begun = lambda done: report(0.1 * done)
+    theory = ld.solve(system, times, start=start, fluctuations=True, progress=begun)
     fast = ld.solve(system, times * FAST, start=start)
     simulate = lambda it, begin, first, share, key: ld.simulate(
         it, times, start=begin, runs=params.runs, key=key,
         progress=lambda done: report(first + share * done),
     )  # fmt: skip
-    single = simulate(system, start, 0.0, 1 / 3, 2 * params.key)
+    single = simulate(system, start, 0.1, 0.3, 2 * params.key)
     again = ld.start(twice, state=start.state, key=params.key)
-    double = simulate(twice, again, 1 / 3, 2 / 3, 2 * params.key + 1)
+    double = simulate(twice, again, 0.4, 0.6, 2 * params.key + 1)
     parts = {"fast": fast.assign_coords(time=theory["time"], step=theory["step"])}
     data = join(theory=theory, simulation=single, doubled=double, **parts)
     return data.assign_attrs(shown=params.shown)

@@ -1,0 +1,59 @@
+"""What the nodes of a network do."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from learndyn.networks import Model, forward
+from learndyn.networks.affine import FUNCTIONS
+from learndyn.numerics.checks import one_of
+from learndyn.numerics.precision import compiled_in_float64
+from learndyn.numerics.types import Array
+from learndyn.probes.examples import checked_model, inputs_of
+
+
+def participation_ratio(
+    model: Model, x: Array, *, node: str, activation: str | Callable[[Array], Array] = "linear"
+) -> Array:
+    """The linear dimensionality tr[Σ]²/tr[Σ²] of activity, Σ its covariance over examples.
+
+    Between 1 (activity along one direction) and the number of units.
+
+    Args:
+        model: the network with its weights.
+        x: inputs, at least two.
+        node: the name of a node, "layer1" for instance.
+        activation: what makes activity of the node's pre-activation: a name as in `MLP`, or a
+            function; "linear" is the pre-activation itself. hiratani2022perturbation (Figs. S3D,
+            S4E) means the activity after "relu".
+
+    Returns:
+        The ratio.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> model = ld.Model(ld.DeepLinear([4, 4]), (np.diag([1.0, 1.0, 1.0, 0.0]),))
+        >>> x = np.concatenate([np.eye(4), -np.eye(4)])
+        >>> float(ld.probes.participation_ratio(model, x, node="layer1"))
+        3.0
+    """
+    if isinstance(activation, str):
+        activation = FUNCTIONS[one_of("activation", activation, FUNCTIONS)]
+    one_of("node", node, jax.eval_shape(_nodes, checked_model(model), x))
+    return _ratio(model, x, node, activation)
+
+
+def _nodes(model: Model, x: Array) -> dict[str, Array]:
+    return forward(model.network, model.weights, inputs_of(model, x))[1]
+
+
+@compiled_in_float64
+def _ratio(model: Model, x: Array, node: str, activation: Callable[[Array], Array]) -> Array:
+    active = activation(_nodes(model, x)[node]).reshape(len(x), -1)
+    centred = active - jnp.mean(active, axis=0)
+    # The smaller of the two matrices with the eigenvalues of the covariance.
+    few = len(x) < centred.shape[1]
+    product = centred @ centred.T if few else centred.T @ centred
+    return jnp.trace(product) ** 2 / jnp.sum(product**2)

@@ -1,0 +1,188 @@
+"""How far an update by node perturbation points along the gradient.
+
+For one example let g = ∂loss/∂nodes, J = ∂nodes/∂w with each node's inputs held, and ∇ = Jᵀ g the
+gradient. With noise ξ at the nodes, in the limit sigma → 0, the update is −η Jᵀ ξ (ξ·g), and
+
+    ⟨Jᵀ ξ (ξ·g)⟩ = ∇,    ⟨|Jᵀ ξ (ξ·g)|²⟩ = |g|² |J|² + 2 |∇|²,
+
+for any array of the weights by itself. In a dense layer |J|² = L_k |x_{k−1}|², and these are
+Eqs. 25 of hiratani2022perturbation; for biases and convolutions they are the same in general form.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import gammaln
+
+from learndyn.networks import Model
+from learndyn.networks.base import Weights
+from learndyn.numerics.checks import positive_int, seed
+from learndyn.numerics.precision import compiled_in_float64
+from learndyn.numerics.random import Source, key_of_run
+from learndyn.numerics.types import Array, Number
+from learndyn.probes.examples import Setting, square
+from learndyn.problems import AbstractLoss
+from learndyn.rules import NodePerturbation
+
+CHUNK = 16  # examples or draws held in memory at once
+
+
+class UpdateCosine(NamedTuple):
+    """Predicted cosine between the updates of node perturbation and SGD, by array of weights.
+
+    Attributes:
+        mean: the mean cosine, up to a relative order 1/(nodes of a layer).
+        printed: Eq. 28, (mean of the product) / (root mean squares).
+    """
+
+    mean: Weights
+    printed: Weights
+
+
+class MeasuredCosine(NamedTuple):
+    """Mean cosine over draws of the noise and its standard error, by array of weights."""
+
+    mean: Weights
+    error: Weights
+
+
+def update_cosine(
+    model: Model,
+    x: Array,
+    y: Array,
+    *,
+    loss: AbstractLoss | None = None,
+    perturbations: int = 1,
+    draws: int = 1,
+    key: int = 0,
+) -> UpdateCosine:
+    """The cosine between the updates of node perturbation and SGD on one batch, predicted.
+
+    Eq. 28 divides the mean product by root mean squares. The cosine of a single draw is
+    sign(s) ξ_k·g_k / (|ξ_k| |g_k|), whose mean is smaller by √(2/π); a mean over n independent
+    draws of equal size is smaller by ⟨χ_n⟩/√n. Here n is the effective number of examples,
+    (Σ a_b)²/Σ a_b² with a_b = |g_b|² |J_b|², times `perturbations`. The 2|∇|² above, which the
+    cosine of a single draw does not have, is left out of the share 1/n.
+
+    Args:
+        model: the network with its weights.
+        x: the inputs of the batch, each with noise of its own.
+        y: targets or labels.
+        loss: None is `SquaredLoss(0.5)`.
+        perturbations: draws of the noise an example.
+        draws: random signs by which |J|² is estimated: one is exact for dense layers and biases of
+            dense layers; layers that share weights between nodes need more.
+        key: seed of these.
+
+    Returns:
+        The predictions.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> weights = (np.ones((100, 3)),)
+        >>> model = ld.Model(ld.DeepLinear([3, 100]), weights)
+        >>> found = ld.probes.update_cosine(model, np.ones((1, 3)), np.zeros((1, 100)))
+        >>> round(float(found.mean[0]), 4), round(float(found.printed[0]), 4)
+        (0.0798, 0.099)
+    """
+    many = positive_int("perturbations", perturbations), positive_int("draws", draws)
+    return _predicted(Setting(model, x, y, loss), *many, seed("key", key))
+
+
+def measured_update_cosine(
+    model: Model,
+    x: Array,
+    y: Array,
+    *,
+    loss: AbstractLoss | None = None,
+    sigma: Number | None = None,
+    perturbations: int = 1,
+    shared: bool = False,
+    draws: int = 100,
+    key: int = 0,
+) -> MeasuredCosine:
+    """The cosine between the updates of node perturbation and SGD on one batch, measured.
+
+    Args:
+        model: the network with its weights.
+        x: the inputs of the batch.
+        y: targets or labels.
+        loss: None is `SquaredLoss(0.5)`.
+        sigma: as in `NodePerturbation`.
+        perturbations: as there.
+        shared: as there.
+        draws: number of updates over which is averaged, at least 2.
+        key: seed.
+
+    Returns:
+        Mean and standard error.
+    """
+    rule = NodePerturbation(1.0, sigma=sigma, perturbations=perturbations, shared=shared)
+    if positive_int("draws", draws) < 2:
+        raise ValueError(f"draws: got {draws}; allowed are at least 2")
+    return _measured(Setting(model, x, y, loss), rule, draws, seed("key", key))
+
+
+@compiled_in_float64
+def _predicted(setting: Setting, perturbations: int, draws: int, key: int) -> UpdateCosine:
+    found = jax.grad(setting.mean_loss)(setting.model.weights)
+    x, y = setting.arrays()
+    index = jnp.arange(len(x))
+    each = lambda at: _sizes(setting, at[0], at[1], at[2], draws, key)
+    noise, single = jax.lax.map(each, (x, y, index), batch_size=CHUNK)
+    parts = jax.tree.map(lambda f, a, b: _cosine(f, a, b, perturbations), found, noise, single)
+    split = lambda i: jax.tree.map(lambda _, pair: pair[i], found, parts)
+    return UpdateCosine(split(0), split(1))
+
+
+def _sizes(setting: Setting, x: Array, y: Array, index: Array, draws: int, key: int) -> Any:
+    """|g|² |J|² and |∇|² of one example, by array of weights."""
+    here = setting.local(x, y)
+
+    def signs(draw: Array) -> Weights:
+        made = jax.random.fold_in(jax.random.fold_in(jax.random.key(key), index), draw)
+        keys = jax.random.split(made, len(here.at_nodes))
+        given = zip(here.at_nodes.items(), keys, strict=True)
+        return {n: jax.random.rademacher(k, g.shape, g.dtype) for (n, g), k in given}
+
+    squares = lambda tree: jax.tree.map(lambda leaf: jnp.sum(leaf**2), tree)
+    jacobian = jax.lax.map(lambda d: squares(here.pull(signs(d))), jnp.arange(draws))
+    at_nodes = square(here.at_nodes)
+    noise = jax.tree.map(lambda j: at_nodes * jnp.mean(j), jacobian)
+    return noise, squares(here.gradient)
+
+
+def _cosine(gradient: Array, noise: Array, single: Array, perturbations: int):
+    """Mean and printed cosine of one array; noise and |∇|² of every example are given."""
+    draws = len(noise) ** 2 * perturbations
+    signal = jnp.sum(gradient**2)
+    effective = perturbations * jnp.sum(noise) ** 2 / jnp.sum(noise**2)
+    printed = jnp.sum(noise + single) / draws + signal
+    size = printed - 2 * jnp.sum(single) / (draws * effective)
+    return _chi(effective) * jnp.sqrt(signal / size), jnp.sqrt(signal / printed)
+
+
+def _chi(n: Array) -> Array:
+    """⟨χ_n⟩/√n, √(2/π) for n = 1."""
+    return jnp.exp(gammaln((n + 1) / 2) - gammaln(n / 2)) * jnp.sqrt(2 / n)
+
+
+@compiled_in_float64
+def _measured(setting: Setting, rule: NodePerturbation, draws: int, key: int) -> MeasuredCosine:
+    weights, network = setting.model.weights, setting.model.network
+    gradient = jax.grad(setting.mean_loss)(weights)
+    x, y = setting.arrays()
+    losses = lambda output: setting.losses(output, y)
+
+    def cosines(step: Array) -> Weights:
+        source = Source(key_of_run(key, 0), step)
+        found = rule.gradient(network, weights, x, losses, source)
+        size = lambda a: jnp.sqrt(jnp.sum(a**2))
+        return jax.tree.map(lambda a, b: jnp.sum(a * b) / (size(a) * size(b)), found, gradient)
+
+    every = jax.lax.map(cosines, jnp.arange(draws), batch_size=CHUNK)
+    error = lambda c: jnp.std(c, ddof=1) / np.sqrt(draws)
+    return MeasuredCosine(jax.tree.map(jnp.mean, every), jax.tree.map(error, every))

@@ -1,0 +1,139 @@
+"""The noise of updates, and what it costs, by SGD and by node perturbation."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+
+from learndyn.networks import Model
+from learndyn.numerics.checks import positive, positive_int
+from learndyn.numerics.precision import compiled_in_float64
+from learndyn.numerics.types import Array, Number
+from learndyn.probes.examples import Setting
+from learndyn.problems import AbstractLoss
+
+
+class UpdateCovariance(NamedTuple):
+    """Covariances of −δw/η of one drawn example, (weights, weights).
+
+    Rows are in the order of `jax.flatten_util.ravel_pytree(weights)`.
+
+    Attributes:
+        sgd: Eq. 30.
+        perturbation: Eq. 36a, one draw of the noise in the limit sigma → 0.
+    """
+
+    sgd: Array
+    perturbation: Array
+
+    def of_batch(self, batch: int, perturbations: int = 1) -> "UpdateCovariance":
+        """Those of a mean over `batch` drawn examples, each with `perturbations` draws."""
+        extra = (self.perturbation - self.sgd) / (batch * perturbations)
+        return UpdateCovariance(self.sgd / batch, self.sgd / batch + extra)
+
+
+class LossChange(NamedTuple):
+    """The mean change of the loss in one step, to second order in the learning rate.
+
+    Attributes:
+        sgd: under SGD.
+        perturbation: under node perturbation.
+    """
+
+    sgd: Array
+    perturbation: Array
+
+
+def update_covariance(
+    model: Model, x: Array, y: Array, *, loss: AbstractLoss | None = None
+) -> UpdateCovariance:
+    """The covariance of updates over drawn examples and noise, exact in the limit sigma → 0.
+
+    With g = ∂loss/∂nodes, J = ∂nodes/∂w (each node's inputs held) and ∇ = Jᵀ g of one example,
+    C_sgd = ⟨∇∇ᵀ⟩ − ⟨∇⟩⟨∇⟩ᵀ and C_np = 2 C_sgd + ⟨∇⟩⟨∇⟩ᵀ + ⟨|g|² JᵀJ⟩: Eqs. 30 and 36a of
+    hiratani2022perturbation for any network with nodes, the tensor's indices in Eq. 30's order.
+    It holds (weights)² numbers: for small networks.
+
+    Args:
+        model: the network with its weights.
+        x: the inputs from which examples are drawn.
+        y: targets or labels.
+        loss: None is `SquaredLoss(0.5)`.
+
+    Returns:
+        Both covariances.
+    """
+    return _covariance(Setting(model, x, y, loss))
+
+
+def loss_change(
+    model: Model,
+    x: Array,
+    y: Array,
+    *,
+    learning_rate: Number,
+    loss: AbstractLoss | None = None,
+    batch: int = 1,
+    perturbations: int = 1,
+) -> LossChange:
+    """The mean change of the loss in one step (Eq. 39 of hiratani2022perturbation).
+
+    −η |∇L|² + η²/2 ∇Lᵀ H ∇L + η²/2 tr[H C], with H the Hessian of the loss on all examples and C
+    the covariance of `update_covariance`. Exact where the loss is quadratic in the weights, else
+    up to η³. It holds (weights)² numbers: for small networks.
+
+    Args:
+        model: the network with its weights.
+        x: the inputs from which examples are drawn, and on which the loss is measured.
+        y: targets or labels.
+        learning_rate: η.
+        loss: None is `SquaredLoss(0.5)`.
+        batch: examples a step, drawn with replacement.
+        perturbations: draws of the noise an example, in the limit sigma → 0.
+
+    Returns:
+        Under SGD, and under node perturbation.
+    """
+    counts = positive_int("batch", batch), positive_int("perturbations", perturbations)
+    rate = positive("learning_rate", learning_rate)
+    return _change(Setting(model, x, y, loss), rate, *counts)
+
+
+@compiled_in_float64
+def _covariance(setting: Setting) -> UpdateCovariance:
+    return _covariances(setting)
+
+
+def _covariances(setting: Setting) -> UpdateCovariance:
+    def add(total: tuple[Array, ...], example: tuple[Array, Array]):
+        found = _moments(setting, *example)
+        return tuple(t + f for t, f in zip(total, found, strict=True)), None
+
+    x, y = setting.arrays()
+    flat = ravel_pytree(setting.model.weights)[0]
+    square = jnp.zeros((flat.size, flat.size), flat.dtype)
+    total, _ = jax.lax.scan(add, (jnp.zeros_like(flat), square, square), (x, y))
+    mean, second, spread = (t / len(x) for t in total)
+    outer = jnp.outer(mean, mean)
+    return UpdateCovariance(second - outer, 2 * second - outer + spread)
+
+
+def _moments(setting: Setting, x: Array, y: Array) -> tuple[Array, Array, Array]:
+    """∇, ∇∇ᵀ and |g|² JᵀJ of one example."""
+    here = setting.local(x, y)
+    g, unravel = ravel_pytree(here.at_nodes)
+    rows = jax.vmap(lambda unit: ravel_pytree(here.pull(unravel(unit)))[0])
+    J, gradient = rows(jnp.eye(g.size, dtype=g.dtype)), ravel_pytree(here.gradient)[0]
+    return gradient, jnp.outer(gradient, gradient), jnp.sum(g**2) * J.T @ J
+
+
+@compiled_in_float64
+def _change(setting: Setting, rate: Array, batch: int, perturbations: int) -> LossChange:
+    flat, unravel = ravel_pytree(setting.model.weights)
+    loss = lambda v: setting.mean_loss(unravel(v))
+    gradient, H = jax.grad(loss)(flat), jax.hessian(loss)(flat)
+    mean = -rate * gradient @ gradient + rate**2 / 2 * gradient @ H @ gradient
+    both = _covariances(setting).of_batch(batch, perturbations)
+    cost = lambda C: (mean + rate**2 / 2 * jnp.sum(H * C)).astype(flat.dtype)
+    return LossChange(*map(cost, both))

@@ -1,0 +1,56 @@
+"""Normalisation of weights after a step, as an optax transformation."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from learndyn.numerics.types import Array
+
+
+def normalise_rows(axis: int | None = None) -> Any:
+    """Every unit's vector of input weights keeps its norm (Eq. 108 of hiratani2022perturbation).
+
+    w_i ← ‖w_i‖ / ‖w_i + δw_i‖ · (w_i + δw_i), with δw_i what the transformations before it make
+    of the gradient: it stands last in `optax.chain`. The norm is that before the step, so that
+    each unit keeps the one that it began with. The mean step is no longer along the gradient.
+    Weights whose rows have a single entry, biases above all, are left to their own update.
+
+    Args:
+        axis: that of the units in every array of weights. None is that of learndyn's networks:
+            the last of convolutions (height, width, inputs, outputs), the first of everything
+            else. Modules of equinox have it first everywhere: 0.
+
+    Returns:
+        An `optax.GradientTransformation`.
+
+    Example:
+        >>> import optax
+        >>> import learndyn as ld
+        >>> step = optax.chain(optax.sgd(0.1), ld.rules.normalise_rows())
+        >>> rule = ld.Optax(step, estimator=ld.NodePerturbation(1.0, batch=10))
+    """
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        if params is None:
+            raise ValueError("params: got None; allowed are the weights, whose norms are kept")
+        return jax.tree.map(lambda d, w: _kept(d, w, axis), updates, params), state
+
+    init: Any = lambda params: optax.EmptyState()
+    return optax.GradientTransformation(init, update)
+
+
+def _kept(change: Array, weight: Array, axis: int | None) -> Array:
+    """The change that leaves every row's norm as it was."""
+    if weight.ndim == 0:
+        return change
+    units = (-1 if weight.ndim == 4 else 0) if axis is None else axis
+    others = tuple(i for i in range(weight.ndim) if i != units % weight.ndim)
+    if math.prod(weight.shape[i] for i in others) == 1:
+        return change
+    norm = lambda w: jnp.sqrt(jnp.sum(w**2, axis=others, keepdims=True))
+    moved = weight + change
+    size = norm(moved)
+    return norm(weight) / jnp.where(size > 0, size, 1) * moved - weight

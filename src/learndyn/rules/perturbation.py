@@ -1,0 +1,202 @@
+"""Node perturbation: gradients from the effect of noise at nodes on the loss."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from learndyn.networks import AbstractNetwork, forward
+from learndyn.networks.base import Weights
+from learndyn.numerics.checks import one_of, positive, positive_int
+from learndyn.numerics.random import Source, Stream
+from learndyn.numerics.types import Array, Number
+from learndyn.problems import AbstractProblem
+from learndyn.rules.base import AbstractSampledRule
+from learndyn.rules.batches import SAMPLINGS
+
+Nodes = dict[str, Array]
+Losses = Callable[[Nodes], Array]
+
+
+class NodePerturbation(AbstractSampledRule):
+    """w ← w − η · estimate, of which the mean over the noise is ∇loss in the limit sigma → 0.
+
+    Every example sees noise sigma · ξ, ξ standard normal, added at all nodes h_k (those that
+    `tap` marks) at once. With s = (loss with noise − loss) / sigma the estimate is the mean over
+    examples of Σ_k (∂h_k/∂w)ᵀ ξ_k s, in which ∂h_k/∂w is that of the node's own weights, its
+    inputs held: s ξ_k stands where backpropagation has ∂loss/∂h_k. For a dense layer this is
+    δW_k = −(η/σ) (ℓ̃ − ℓ) ξ_k x_{k−1}ᵀ and δb_k = −(η/σ) (ℓ̃ − ℓ) ξ_k, Eqs. 18 and 105 of
+    hiratani2022perturbation, with factors of a parameterisation (1/√inputs) as the gradient has
+    them. ℓ is the problem's loss of one example with its own factor (the paper's is
+    `SquaredLoss(0.5)`); η multiplies the mean over the batch, as in `SGD`.
+
+    The finite sigma has a bias of order sigma² in the mean, of order sigma in every draw, and a
+    rounding error of about ε |loss| / sigma in s: 10 % of it at 10⁻⁶ in float32. Sensible is √ε,
+    3·10⁻⁴ in float32 and 10⁻⁸ in float64; None is exact in both, and as fast.
+
+    All weights must act on the loss through nodes, and nodes of one example on its own loss
+    alone (no batch normalisation).
+
+    Args:
+        learning_rate: η.
+        sigma: size of the noise; None is the limit sigma → 0, by a derivative along ξ.
+        batch: number of examples a step.
+        perturbations: independent ξ an example and step, over which the estimate is averaged.
+        shared: whether all examples of a step see the same ξ, each with its own s.
+        sampling: of a data set, as in `SGD`.
+    """
+
+    learning_rate: np.ndarray
+    sigma: np.ndarray | None
+    batch: int = eqx.field(static=True)
+    perturbations: int = eqx.field(static=True)
+    shared: bool = eqx.field(static=True)
+    sampling: str = eqx.field(static=True)
+
+    def __init__(
+        self,
+        learning_rate: Number,
+        *,
+        sigma: Number | None = None,
+        batch: int = 1,
+        perturbations: int = 1,
+        shared: bool = False,
+        sampling: str = "replacement",
+    ):
+        self.learning_rate = positive("learning_rate", learning_rate)
+        self.sigma = None if sigma is None else positive("sigma", sigma)
+        self.batch = positive_int("batch", batch)
+        self.perturbations = positive_int("perturbations", perturbations)
+        self.shared = one_of("shared", shared, (False, True))
+        self.sampling = one_of("sampling", sampling, SAMPLINGS)
+
+    def check_network(self, problem: AbstractProblem, network: AbstractNetwork) -> None:
+        like = network.like(problem.input_shape)
+        if like is None:
+            return
+        x = jax.ShapeDtypeStruct((2, *problem.input_shape), problem.input_dtype)
+        narrow = jax.tree.map(lambda w: jax.ShapeDtypeStruct(w.shape, np.float32), like)
+        said: list[str | None] = []
+        jax.eval_shape(lambda w, x: said.append(missed(network, w, x, (2,))), narrow, x)
+        if said[0]:
+            raise ValueError(said[0])
+
+    def estimate(
+        self, problem: AbstractProblem, network: AbstractNetwork
+    ) -> Callable[[Weights, Array, Array, Source], Weights]:
+        def gradient(weights: Weights, x: Array, y: Array, source: Source) -> Weights:
+            losses = lambda output: problem.losses(output, x, y)
+            return self.gradient(network, weights, x, losses, source)
+
+        return gradient
+
+    def gradient(
+        self,
+        network: AbstractNetwork,
+        weights: Weights,
+        x: Array,
+        losses: Callable[[Array], Array],
+        source: Source,
+    ) -> Weights:
+        """The estimate for given inputs.
+
+        Args:
+            network: the student.
+            weights: its weights.
+            x: inputs, a batch or one example.
+            losses: outputs → the loss of every example, whose shape is that of the batch.
+            source: of random numbers.
+
+        Returns:
+            The estimate, in the shape of the weights.
+        """
+        noisy = lambda taps: losses(forward(network, weights, x, taps)[0])
+        local = lambda w: forward(network, w, x, local=True)[1]
+        nodes, pull = jax.vjp(local, weights)
+        examples = jax.eval_shape(noisy, {})
+        noise = self._noise(nodes, examples.ndim, source)
+        slope = self._slope(noisy, noise, nodes) / examples.size
+        return pull({name: self._credit(slope, xi) for name, xi in noise.items()})[0]
+
+    def _noise(self, nodes: Nodes, axes: int, source: Source) -> Nodes:
+        """ξ of every node, with a leading axis of perturbations where there are several."""
+        lead = () if self.perturbations == 1 else (self.perturbations,)
+        found, first = {}, 0
+        for name, h in nodes.items():
+            one = (1,) * axes + h.shape[axes:] if self.shared else h.shape
+            drawn = source.normal((*lead, *one), h.dtype, Stream.NODES, first)
+            found[name] = jnp.broadcast_to(drawn, (*lead, *h.shape))
+            first += drawn.size
+        return found
+
+    def _slope(self, losses: Losses, noise: Nodes, nodes: Nodes) -> Array:
+        """s of every perturbation and example."""
+        each = (lambda f: f) if self.perturbations == 1 else jax.vmap
+        if self.sigma is None:
+            _, push = jax.linearize(losses, jax.tree.map(jnp.zeros_like, nodes))
+            return each(push)(noise)
+        clean = losses({})
+        sigma = jnp.asarray(self.sigma).astype(clean.dtype)
+        moved = each(lambda xi: losses(jax.tree.map(lambda n: sigma * n, xi)))(noise)
+        return (moved - clean) / sigma
+
+    def _credit(self, slope: Array, noise: Array) -> Array:
+        """s ξ, averaged over perturbations: what takes the place of ∂loss/∂node."""
+        credit = jnp.expand_dims(slope, range(slope.ndim, noise.ndim)) * noise
+        return credit if self.perturbations == 1 else jnp.mean(credit, axis=0)
+
+
+def missed(
+    network: AbstractNetwork, weights: Weights, x: Array, examples: tuple[int, ...]
+) -> str | None:
+    """Why noise at nodes does not tell how every weight acts on the loss; None where it does.
+
+    Args:
+        network: the student.
+        weights: its weights.
+        x: inputs.
+        examples: the shape of the batch, the leading axes of x.
+
+    Returns:
+        One line: the network has no nodes, one without the batch's axes in front, or weights that
+        act on the outputs past all nodes.
+    """
+    _, nodes = forward(network, weights, x)
+    if not nodes:
+        came = type(network).__name__
+        return f"network: got a {came} without nodes; allowed is one with tap(name, h)"
+    for name, h in nodes.items():
+        if h.shape[: len(examples)] != examples:
+            allowed = f"the examples' axes {examples} in front"
+            return f"tap: got shape {h.shape} at {name!r}; allowed are {allowed}"
+    for path in _past(network, weights, x):
+        where = f"network: got weights that act past all nodes, {path or 'all of them'}"
+        return f"{where}; allowed are weights before a tap(name, h)"
+    return None
+
+
+def _past(network: AbstractNetwork, weights: Weights, x: Array) -> Iterator[str]:
+    """The weights that outputs depend on with all nodes held."""
+    leaves, structure = jax.tree.flatten(weights)
+    for i, (path, leaf) in enumerate(jax.tree.leaves_with_path(weights)):
+        put = lambda w, i=i: jax.tree.unflatten(structure, [*leaves[:i], w, *leaves[i + 1 :]])
+        if _depends(lambda w, put=put: forward(network, put(w), x, local=True)[0], leaf):
+            yield jax.tree_util.keystr(path)
+
+
+def _depends(function: Callable[[Array], Array], at: Array) -> bool:
+    """Whether a function's derivative is more than zero by structure."""
+    found: list[bool] = []
+    seen = jax.custom_jvp(lambda h: h)
+
+    def rule(primals: Any, tangents: Any) -> Any:
+        (dh,) = tangents
+        found.append(not isinstance(dh, jax.custom_derivatives.SymbolicZero))
+        return primals[0], jnp.zeros_like(primals[0])
+
+    seen.defjvp(rule, symbolic_zeros=True)
+    jax.eval_shape(lambda w: jax.jvp(lambda w: seen(function(w)), (w,), (w,)), at)
+    return any(found)
