@@ -31,6 +31,7 @@ from learndyn.records import save as save
 from learndyn.rules import SGD as SGD
 from learndyn.rules import GradientDescent as GradientDescent
 from learndyn.rules import NaturalGradient as NaturalGradient
+from learndyn.rules import NodePerturbation as NodePerturbation
 from learndyn.rules import Optax as Optax
 from learndyn.simulation import simulate as simulate
 from learndyn.simulation import update as update

@@ -10,3 +10,4 @@ from learndyn.rules.gradient import SGD as SGD
 from learndyn.rules.gradient import GradientDescent as GradientDescent
 from learndyn.rules.natural import NaturalGradient as NaturalGradient
 from learndyn.rules.optax import Optax as Optax
+from learndyn.rules.perturbation import NodePerturbation as NodePerturbation
