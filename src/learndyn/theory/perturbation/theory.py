@@ -26,8 +26,10 @@ from learndyn.problems import SquaredLoss, TeacherStudent
 from learndyn.rules import SGD, NodePerturbation
 from learndyn.system import System
 from learndyn.theory.base import AbstractTheory, Coverage, Realise, Reference, Variable, sample
+from learndyn.theory.chain import AbstractChain
 from learndyn.theory.dynamics import STEPS, Clock, Explicit, Flow, Integration, Map, Refused
 from learndyn.theory.perturbation import landmarks, node_perturbation, one_step, sgd, wide
+from learndyn.theory.perturbation.chain import chain_of
 from learndyn.theory.perturbation.realisation import Sizes, draw, weights_of
 from learndyn.theory.perturbation.setting import Setting, mean_target, sees_one, teacher_of
 from learndyn.theory.perturbation.state import Gram, Traces, checked, traces_of
@@ -113,6 +115,9 @@ class PerturbationTheory(AbstractTheory):
             return Refused("the recursions are of one example and one perturbation a step")
         given = self._setting, mean_target(self.system), self._perturbs
         return WideFlow(*given) if order == "wide" else MeanStep(*given, order)
+
+    def chain(self) -> AbstractChain | Refused:
+        return chain_of(self.system, self._sizes)
 
     @compiled_in_float64
     def mean_change(self, state: Gram) -> Traces:
