@@ -60,6 +60,7 @@ class NodePerturbation(AbstractSampledRule):
 
         def gradient(weights: Weights, x: Array, y: Array, source: Source) -> Weights:
             w1, w2 = weights
+            x, y = jnp.atleast_2d(x), jnp.atleast_2d(y)
             hidden, batch = x @ w1.T, len(x)
             e = hidden @ w2.T - y
             shape = (self.perturbations, 1 if self.shared else batch, sum(map(len, weights)))

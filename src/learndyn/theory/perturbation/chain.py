@@ -246,7 +246,7 @@ class GradientChain(AbstractChain):
     def operations(self) -> float:
         m = self.sizes.inputs + self.sizes.outputs
         rows = min(m, self.sizes.hidden)
-        return NORMAL * self.normals + 4 * self.batch * rows * m
+        return float(NORMAL * self.normals + 4 * self.batch * rows * m)
 
 
 def chain_of(system: System, sizes: Sizes) -> AbstractChain | Refused:

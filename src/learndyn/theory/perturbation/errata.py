@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from learndyn.numerics.types import Array
+from learndyn.numerics.types import Array, Scalar
 from learndyn.theory.perturbation.node_perturbation import psi
 from learndyn.theory.perturbation.setting import Setting
 from learndyn.theory.perturbation.state import Traces
@@ -21,13 +21,11 @@ def printed_eq62(of: Setting, now: Traces) -> Array:
     return 4 * eta * L_y * alpha * now.phi + grows + 2 * eta**2 * L_y * last
 
 
-def printed_eq73b_signal(
-    eta_o: Array | float, L_h: Array | float, L_x: Array | float, phi: Array | float
-) -> Array:
+def printed_eq73b_signal(eta_o: Scalar, L_h: Scalar, L_x: Scalar, phi: Scalar) -> Array:
     """The first term of Eq. 73b as printed, η_o L_h^(−ρ) L_x φ: half of Eq. 68b's."""
     return np.asarray(eta_o * L_h ** (-1 / 3) * L_x * phi)
 
 
-def printed_eq104(L_x: Array | float, L_y: Array | float, target: Array | float) -> Array:
+def printed_eq104(L_x: Scalar, L_y: Scalar, target: Scalar) -> Array:
     """T_np of linear regression as Eq. 104 prints it, L_x L_y log(ε_tg/ε_o): negative."""
     return np.asarray(L_x * L_y * np.log(target))

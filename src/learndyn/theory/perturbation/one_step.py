@@ -16,7 +16,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.numerics.types import Array
+from learndyn.numerics.types import Array, Scalar
 from learndyn.theory.perturbation.state import Gram, Traces
 
 
@@ -24,7 +24,7 @@ class _Moments(NamedTuple):
     """What the averages are made of."""
 
     state: Gram
-    noise: Array  # σ_t²
+    noise: Scalar  # σ_t²
 
     def C_1(self) -> Array:
         E, L_x = self.state.E, self.state.P.shape[1]
@@ -40,7 +40,7 @@ class _Moments(NamedTuple):
         return along + jnp.sum((E.T @ B) * (E.T @ P)) + self.noise * jnp.sum(B * P)
 
 
-def node_perturbation(state: Gram, eta: Array, sigma_t2: Array, L_h: Array) -> Traces:
+def node_perturbation(state: Gram, eta: Scalar, sigma_t2: Scalar, L_h: Scalar) -> Traces:
     """The mean change of the traces in a step of node perturbation.
 
     Args:
@@ -72,7 +72,7 @@ def node_perturbation(state: Gram, eta: Array, sigma_t2: Array, L_h: Array) -> T
     )
 
 
-def sgd(state: Gram, eta: Array, sigma_t2: Array) -> Traces:
+def sgd(state: Gram, eta: Scalar, sigma_t2: Scalar) -> Traces:
     """The mean change of the traces in a step of SGD, as `node_perturbation` has it."""
     M, N, P, E = state.M, state.N, state.P, state.E
     (L_y, L_x), of = P.shape, _Moments(state, sigma_t2)

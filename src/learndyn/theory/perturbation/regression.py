@@ -10,12 +10,12 @@ node perturbation at 100-10. In T_np of Eq. 104 it prints the logarithm upside d
 import numpy as np
 
 from learndyn.numerics.checks import one_of
-from learndyn.numerics.types import Array
+from learndyn.numerics.types import Array, Scalar
 
 RULES = ("sgd", "node perturbation")
 
 
-def noise(L_x: Array | float, L_y: Array | float, rule: str, *, exact: bool = True) -> Array:
+def noise(L_x: Scalar, L_y: Scalar, rule: str, *, exact: bool = True) -> Array:
     """K of the factor 1 − 2η + K η² (Eq. 102).
 
     Args:
@@ -38,29 +38,29 @@ def noise(L_x: Array | float, L_y: Array | float, rule: str, *, exact: bool = Tr
     return np.asarray((L_x + plus) * (1.0 if rule == "sgd" else L_y + plus))
 
 
-def error_factor(eta: Array | float, K: Array | float) -> Array:
+def error_factor(eta: Scalar, K: Scalar) -> Array:
     """By what a step multiplies the mean error, 1 − 2η + K η² (Eq. 102)."""
     return np.asarray(1 - 2 * eta + K * eta**2)
 
 
-def training_time(eta: Array | float, K: Array | float, target: Array | float) -> Array:
+def training_time(eta: Scalar, K: Scalar, target: Scalar) -> Array:
     """Steps until the error is `target` times the first (Eq. 103); infinite from 2/K on."""
     factor = error_factor(eta, K)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(factor < 1, np.log(target) / np.log(factor), np.inf)
 
 
-def optimal_learning_rate(K: Array | float) -> Array:
+def optimal_learning_rate(K: Scalar) -> Array:
     """1/K: 1/L_x and 1/(L_x L_y) for large sizes (before Eq. 104)."""
     return np.asarray(1 / K)
 
 
-def critical_learning_rate(K: Array | float) -> Array:
+def critical_learning_rate(K: Scalar) -> Array:
     """2/K, from which on the error does not fall: 2/L_x and 2/(L_x L_y) (after Eq. 104)."""
     return np.asarray(2 / K)
 
 
-def minimal_time(K: Array | float, target: Array | float) -> Array:
+def minimal_time(K: Scalar, target: Scalar) -> Array:
     """Steps at the optimal rate, log(target)/log(1 − 1/K), about K log(1/target) (Eq. 104).
 
     Examples:

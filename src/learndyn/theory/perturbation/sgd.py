@@ -15,7 +15,7 @@ hiratani2022perturbation; the recursion of α₂ is ours.
 
 import numpy as np
 
-from learndyn.numerics.types import Array
+from learndyn.numerics.types import Array, Scalar
 from learndyn.theory.perturbation.node_perturbation import PLUS, psi
 from learndyn.theory.perturbation.setting import Setting
 from learndyn.theory.perturbation.state import Traces
@@ -44,23 +44,23 @@ def change_of_alpha2(of: Setting, now: Traces) -> Array:
     return 4 * of.eta * of.L_y * now.alpha * now.phi + 2 * of.eta**2 * of.L_y * noise
 
 
-def error_factor(of: Setting, alpha: Array, beta: Array) -> Array:
+def error_factor(of: Setting, alpha: Scalar, beta: Scalar) -> Scalar:
     """By what a step multiplies ε without label noise (Eq. 95): 1 − 2ηs + η² s² L_x, s = α + β."""
     s = alpha + beta
     return 1 - 2 * of.eta * s + of.eta**2 * s**2 * of.L_x
 
 
-def optimal_learning_rate(L_x: Array | float, alpha: Array | float, beta: Array | float) -> Array:
+def optimal_learning_rate(L_x: Scalar, alpha: Scalar, beta: Scalar) -> Scalar:
     """η = 1/(L_x (α + β)), where the error falls fastest (Eq. 96)."""
     return 1 / (L_x * (alpha + beta))
 
 
-def critical_learning_rate(L_x: Array | float, alpha: Array | float, beta: Array | float) -> Array:
+def critical_learning_rate(L_x: Scalar, alpha: Scalar, beta: Scalar) -> Scalar:
     """η = 2/(L_x (α + β)), from which on the error of Eq. 95 does not fall."""
     return 2 * optimal_learning_rate(L_x, alpha, beta)
 
 
-def minimal_time(L_x: Array | float, target: Array | float) -> Array:
+def minimal_time(L_x: Scalar, target: Scalar) -> Scalar:
     """Steps until the error is `target` times the first, L_x log(1/target) (Eq. 96).
 
     Under Eq. 95 it is log(target)/log(1 − 1/L_x), which is shorter by a part 1/(2 L_x).

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 
-from learndyn.numerics.types import Array
+from learndyn.numerics.types import Array, Scalar
 from learndyn.theory.perturbation.setting import Setting
 from learndyn.theory.perturbation.state import Traces
 
@@ -25,7 +25,7 @@ KAPPA = 1 / 3  # ... and α grows as L_h^κ
 FASTEST = (0.3, 0.99)  # of c*, between which the training time has its minimum
 
 
-def xavier(of: Setting, scale: Array | float, target: Array | float) -> Traces:
+def xavier(of: Setting, scale: Scalar, target: Scalar) -> Traces:
     """The mean traces of Xavier-Glorot weights (Eqs. 69-71), which are exact means.
 
     Args:
@@ -42,7 +42,7 @@ def xavier(of: Setting, scale: Array | float, target: Array | float) -> Traces:
     return Traces(alpha, beta, psi + target, -psi, mean_alpha2(of, alpha), target)
 
 
-def mean_alpha2(of: Setting, alpha: Array) -> Array:
+def mean_alpha2(of: Setting, alpha: Scalar) -> Scalar:
     """The mean of α₂ for normal weights of that α, α² (1 + (L_x + 1)/L_h)."""
     return alpha**2 * (1 + (of.L_x + 1) / of.L_h)
 
@@ -81,24 +81,22 @@ def reduced(of: Setting, now: Traces) -> tuple[Array, Array, Array]:
     return now.alpha * of.L_h**-KAPPA, now.epsilon, c_o
 
 
-def learning_rate(of: Setting, beta: Array | float, c_o: Array | float) -> Array:
+def learning_rate(of: Setting, beta: Scalar, c_o: Scalar) -> Scalar:
     """η = c_o L_h^(−1/3) / (L_x L_y (1 + β)) (Eqs. 76, 83)."""
     return c_o * of.L_h**-RHO / (of.L_x * of.L_y * (1 + beta))
 
 
-def conserved(a: Array | float, epsilon: Array | float, c_o: Array | float) -> Array:
+def conserved(a: Scalar, epsilon: Scalar, c_o: Scalar) -> Scalar:
     """ε_tot = ε + a²/c_o − a³/3 (Eq. 78), without label noise."""
     return epsilon + a**2 / c_o - a**3 / 3
 
 
-def nullcline(
-    a: Array | float, c_o: Array | float, L_x: Array | float, sigma_t2: Array | float
-) -> Array:
+def nullcline(a: Scalar, c_o: Scalar, L_x: Scalar, sigma_t2: Scalar) -> Scalar:
     """The ε at which the error stands still, c_o a σ_t² / (L_x (2 − c_o a)) (Eq. 85), a < 2/c_o."""
     return c_o * a * sigma_t2 / (L_x * (2 - c_o * a))
 
 
-def final_norm(c_o: float, a: float, epsilon: float, target: float) -> float:
+def final_norm(c_o: Scalar, a: Scalar, epsilon: Scalar, target: Scalar) -> float:
     """The a at which the error has come down to `target` (Eq. 81); NaN where it never does."""
     total = conserved(a, epsilon, c_o) - target
     roots = np.roots([-1 / 3, 1 / c_o, 0.0, -total])
@@ -107,7 +105,7 @@ def final_norm(c_o: float, a: float, epsilon: float, target: float) -> float:
     return float(found.min()) if found.size else np.nan
 
 
-def elapsed(c_o: float, a: float, epsilon: float, target: float) -> float:
+def elapsed(c_o: Scalar, a: Scalar, epsilon: Scalar, target: Scalar) -> float:
     """η_o times the steps until ε = `target` at a given c_o (Eq. 80); infinite above c_o*.
 
     It is the time at that rate, not the shortest one. The integrand is written in u = a_tg − a,
@@ -120,7 +118,7 @@ def elapsed(c_o: float, a: float, epsilon: float, target: float) -> float:
     slope = end * (2 / c_o - end)
     delta = target / slope
 
-    def integrand(v: float) -> float:
+    def integrand(v: Scalar) -> float:
         u = delta * np.expm1(v)
         error = target + u * (slope + u * (end - 1 / c_o) - u**2 / 3)
         return delta * np.exp(v) / (c_o * error)
@@ -128,21 +126,21 @@ def elapsed(c_o: float, a: float, epsilon: float, target: float) -> float:
     return quad(integrand, 0.0, np.log1p((end - a) / delta), epsrel=1e-11, limit=200)[0]
 
 
-def training_time(of: Setting, start: Traces, target: float, c_o: float) -> float:
+def training_time(of: Setting, start: Traces, target: Scalar, c_o: Scalar) -> float:
     """Steps until the error is `target` at the rate that belongs to c_o (Eq. 80)."""
     a, epsilon, _ = map(float, reduced(of, start))
     rate = of.L_x * of.L_y * (1 + start.beta) / c_o  # 1/η_o
     return float(rate) * elapsed(c_o, a, epsilon, target)
 
 
-def critical(a: float, epsilon: float, target: float) -> float:
+def critical(a: Scalar, epsilon: Scalar, target: Scalar) -> float:
     """c_o*, the smallest positive root of (ε − ε_tg − a³/3) c³ + a² c² = 4/3 (Eq. 82)."""
     roots = np.roots([epsilon - target - a**3 / 3, a**2, 0.0, -4 / 3])
     real = roots.real[np.abs(roots.imag) <= 1e-9 * np.abs(roots)]
     return float(real[real > 0].min())
 
 
-def fastest(of: Setting, start: Traces, target: float) -> tuple[float, float]:
+def fastest(of: Setting, start: Traces, target: Scalar) -> tuple[float, float]:
     """The c_o at which Eq. 80 is shortest, and that number of steps.
 
     It is about 0.8 c_o*; at c_o* itself the time is some 15 times longer.
