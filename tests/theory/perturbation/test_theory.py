@@ -68,10 +68,12 @@ def test_drawn_grams_have_the_law_of_weights(two_layers):
     it = two_layers.system(3, 4, 2, NP(1e-3), init=ld.Xavier(0.7))
     theory, rng = ld.theory_of(it), np.random.default_rng(1)
     drawn = np.array([theory.draw(key)[0].matrix for key in range(4000)])
-    sampled = np.array([
-        theory.project(it.network.sample(rng, (3,)), it.problem.teacher.matrix).matrix
-        for _ in range(4000)
-    ])  # fmt: skip
+    sampled = []
+    for _ in range(4000):
+        W_1, W_2 = it.network.sample(rng, (3,))
+        U = np.concatenate([W_2.T, W_1], axis=1)
+        sampled.append(U.T @ U)
+    sampled = np.array(sampled)
     for power in (1, 2):
         a, b = (m**power for m in (drawn, sampled))
         error = np.sqrt((a.var(axis=0) + b.var(axis=0)) / 4000)
