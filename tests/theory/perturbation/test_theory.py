@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.theory.perturbation.state import traces_of
 
 NP = ld.NodePerturbation
 
@@ -21,7 +20,7 @@ def test_covers_with_what_is_left_out(two_layers):
     [
         (lambda s: ld.System(s.problem, ld.DeepLinear([4, 6, 6, 3]), s.rule), "3 layers"),
         (lambda s: ld.System(s.problem, ld.MLP([4, 6, 3], "relu"), s.rule), "not DeepLinear"),
-        (lambda s: ld.System(s.problem, s.network, ld.GradientDescent(0.1)), "all directions"),
+        (lambda s: ld.System(s.problem, s.network, ld.GradientDescent(0.1)), "does not sample"),
         (
             lambda s: ld.System(
                 ld.TeacherStudent(ld.Spectrum([2.0], [4]), s.problem.teacher), s.network, s.rule
@@ -87,7 +86,7 @@ def test_other_initialisations_are_drawn_as_weights(two_layers):
     begin = ld.start(it, key=3)
     assert np.linalg.norm(begin.weights[0], 2) == pytest.approx(0.1)
     assert ld.theory_of(it).landmarks() == {}
-    assert "critical_learning_rate" in ld.theory_of(it).landmarks(state=traces_of(begin.state))
+    assert "critical_learning_rate" in ld.theory_of(it).landmarks(state=begin.state)
 
 
 def test_error_is_the_loss(two_layers):

@@ -66,6 +66,17 @@ def test_training_time_is_that_of_the_flow(two_layers):
     np.testing.assert_allclose(record.alpha[1] * 1000 ** (-1 / 3), end, rtol=1e-8)
 
 
+def test_training_time_without_the_limit(reference, two_layers):
+    """Within 6 % of Eq. 68 from 10³ to 10⁶ hidden units, and 13 433 at the reference's case."""
+    for row in reference["wide_times"]:
+        it = layers(two_layers, row["Lh"], NP(row["eta"]))
+        found = ld.theory_of(it).landmarks()["finite_training_time"]
+        assert found == pytest.approx(row["T_68"], rel=0.06)
+    at = layers(two_layers, 1000, NP(0.00012020197388822527))
+    found = ld.theory_of(at).landmarks()["finite_training_time"]
+    assert found == pytest.approx(13433, abs=0.5)
+
+
 def test_the_conserved_quantity_along_flow_and_map(two_layers):
     """Constant along the flow; along the recursion of Eq. 74 it drifts in proportion to η_o."""
     it = layers(two_layers, 10**4, NP(4e-5))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from learndyn.theory.perturbation import sgd, wide
+from learndyn.theory.perturbation import fixed_beta, sgd, wide
 from learndyn.theory.perturbation.setting import Setting
 from learndyn.theory.perturbation.state import Traces
 
@@ -21,7 +21,8 @@ def node_perturbation(
     Returns:
         `critical_learning_rate` (Eq. 83, that without label noise). Without label noise also
         `optimal_learning_rate`, at which Eq. 80 is shortest, `minimal_time`, that number of steps,
-        and `training_time`, the steps at the rule's own rate, infinite above the critical one.
+        `training_time`, the steps at the rule's own rate, infinite above the critical one, and
+        `finite_training_time`, the same without the limit of wide layers.
     """
     a, epsilon, c_o = map(float, wide.reduced(of, start))
     aim = target * epsilon
@@ -36,6 +37,7 @@ def node_perturbation(
         "optimal_learning_rate": rate(best),
         "minimal_time": steps,
         "training_time": float(time),
+        "finite_training_time": fixed_beta.training_time(of, start, target),
     }
 
 

@@ -62,8 +62,11 @@ class PerturbationTheory(AbstractTheory):
             return Coverage("none", f"the network is a {type(network).__name__}, not DeepLinear")
         if network.depth != 2:
             return Coverage("none", f"the network has {network.depth} layers of weights, not two")
+        if not rule.samples:
+            return Coverage("none", f"the rule is {type(rule).__name__}, which does not sample")
         if not isinstance(rule, SGD | NodePerturbation):
-            said = "which is not known to treat all directions of the hidden layer alike"
+            said = "which need not treat all directions of the hidden layer alike"
+            said += " (normalising the weights of every unit, say, does not)"
             return Coverage("none", f"the rule is {type(rule).__name__}, {said}")
         if not (isinstance(problem, TeacherStudent) and isinstance(problem.teacher, LinearTeacher)):
             return Coverage("none", "the target is not a LinearTeacher")
@@ -149,16 +152,19 @@ class PerturbationTheory(AbstractTheory):
         kept = wide.conserved(*wide.reduced(self._setting, seen))
         return {"beta": np.asarray(seen.beta), "epsilon_tot": np.asarray(kept)}
 
-    def landmarks(self, *, target: Number = 1e-4, state: Traces | None = None) -> dict[str, float]:
+    def landmarks(
+        self, *, target: Number = 1e-4, state: Gram | Traces | None = None
+    ) -> dict[str, float]:
         """Rates and times of the wide limit, in the rule's own learning rate and in steps.
 
         Args:
             target: the error to be reached, relative to the first.
-            state: the traces from which training begins; None is their mean for Xavier weights.
+            state: from which training begins; None are mean traces of Xavier weights.
 
         Returns:
             `critical_learning_rate`, and without label noise `optimal_learning_rate`,
-            `minimal_time` and `training_time` (that of the rule's own rate). Nothing where a step
+            `minimal_time` and `training_time` (that of the rule's own rate; for node perturbation
+            `finite_training_time` too, without the limit, by `fixed_beta`). Nothing where a step
             sees more than one example, or where the initialisation is another and none is given.
         """
         aim = float(positive("target", target))
@@ -168,8 +174,9 @@ class PerturbationTheory(AbstractTheory):
         of, scale = self._setting, cast(TeacherStudent, self.system.problem).loss_scale
         if state is None:
             state = wide.xavier(of, cast(Xavier, init).scale, mean_target(self.system))
+        seen = traces_of(state) if isinstance(state, Gram) else state
         said = landmarks.node_perturbation if self._perturbs else landmarks.of_sgd
-        return said(of, state, aim, float(2 * scale))
+        return said(of, seen, aim, float(2 * scale))
 
 
 class MeanStep(Map):
