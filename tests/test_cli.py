@@ -80,6 +80,7 @@ def test_list_is_one_line_a_study():
 def test_cite():
     said = learndyn("cite", "bocchi2026escape")
     assert said.returncode == 0 and "@article{bocchi2026escape" in said.stdout
+    assert "node perturbation" in learndyn("cite", "hiratani2022perturbation").stdout
     wrong = learndyn("cite", "nobody")
     assert wrong.returncode == 2 and "allowed are bocchi2026escape" in wrong.stderr
 

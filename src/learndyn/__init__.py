@@ -41,8 +41,10 @@ from learndyn.solving import solve as solve
 from learndyn.start import Start as Start
 from learndyn.start import start as start
 from learndyn.system import System as System
+from learndyn.theory import Gram as Gram
 from learndyn.theory import Modes as Modes
 from learndyn.theory import NoTheory as NoTheory
 from learndyn.theory import Overlaps as Overlaps
+from learndyn.theory import Traces as Traces
 from learndyn.theory import register as register
 from learndyn.theory import theory_of as theory_of

@@ -206,7 +206,10 @@ def test_degenerate_weights_give_no_nan(weights):
             "method: got 'flow' for SGD",
         ),
         (
-            lambda: ld.start(system(ld.SGD(0.1)), state=ld.Modes(np.ones((2, 2)))),
+            lambda: ld.start(
+                ld.System(problem(), ld.DeepLinear([3, 4, 4, 2]), ld.SGD(0.1)),
+                state=ld.Modes(np.ones((2, 2))),
+            ),
             "state: got one, but no theory covers the system",
         ),
         (

@@ -36,6 +36,10 @@ def from_eigh(A):
 CASES = {
     "eigh": (from_eigh, lambda A, b: (np.linalg.eigvalsh(A), A)),
     "cholesky": (dense.cholesky, lambda A, b: np.linalg.cholesky(A)),
+    "triangular": (
+        lambda A: dense.triangular(A[:, :3]).T @ dense.triangular(A[:, :3]),
+        lambda A, b: A[..., :3].swapaxes(-1, -2) @ A[..., :3],
+    ),
     "pinv": (lambda A: dense.pinv(A[:, :3]), lambda A, b: np.linalg.pinv(A[..., :3])),
     "spectral_norm": (
         lambda A: dense.spectral_norm(A[:3]),

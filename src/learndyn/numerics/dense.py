@@ -67,6 +67,7 @@ _solve_lower = _over_leading_axes(
 _solve_cholesky = _over_leading_axes(
     lambda L, b: jax.scipy.linalg.cho_solve((L, True), b), "(n,n),(n,m)->(n,m)"
 )
+_triangular = _over_leading_axes(lambda A: jnp.linalg.qr(A, mode="r"), "(n,m)->(m,m)")
 _pinv = _over_leading_axes(lambda A: jnp.linalg.pinv(A), "(n,m)->(m,n)")
 _spectral_norm = _over_leading_axes(lambda A: jnp.linalg.norm(A, 2), "(n,m)->()")
 
@@ -94,6 +95,11 @@ def solve_lower(L: Array, b: Array) -> Array:
 def solve_cholesky(L: Array, b: Array) -> Array:
     """(L Lᵀ)⁻¹ b for lower triangular L, for b of shape (n,) or (…, n, m)."""
     return _with_columns(_solve_cholesky, L, b)
+
+
+def triangular(A: Array) -> Array:
+    """The upper triangular R (…, m, m) with RᵀR = AᵀA, for A (…, n, m) with n ≥ m."""
+    return _triangular(A)
 
 
 def pinv(A: Array) -> Array:

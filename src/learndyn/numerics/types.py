@@ -10,6 +10,8 @@ Number: TypeAlias = float | int | np.ndarray | np.generic  # what a user may giv
 
 if TYPE_CHECKING:
     Array: TypeAlias = Any  # NumPy's and JAX's operators have no common static type
+    Scalar: TypeAlias = Any
 else:
     # NumPy at the edges, JAX inside compiled code: the mathematics takes either.
     Array = jax.Array | np.ndarray | np.generic
+    Scalar = Array | float | int  # as a closed form takes it, also several at once

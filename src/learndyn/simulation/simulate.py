@@ -55,7 +55,8 @@ def simulate(
         runs: number of repeats, each with its own random numbers.
         key: seed; run r depends on (key, r) alone.
         method: "direct" takes every step on the full weights; "reduced" takes every step of
-            the exact chain of the state (committees under SGD; always float64); "flow"
+            the exact chain of the state (committees under SGD, two linear layers under SGD or
+            node perturbation; always float64); "flow"
             integrates a rule without sampling in continuous time (learning rate × steps,
             float64, one run); "auto" is "reduced" where that is exact and cheaper, without
             probes, and else "direct". The record says which.

@@ -52,7 +52,8 @@ def solve(
         order: "full", all terms in the learning rate; "flow", the limit of a small one on
             the same time axis; "finite" (committees), the exact mean of one step, iterated:
             closed for linear students, elsewhere it leaves out the feedback of the
-            fluctuations, which is of the same order 1/N.
+            fluctuations, which is of the same order 1/N. Two linear layers have "finite", without
+            neglecting 2 against sizes, and "wide", the limit of a wide hidden layer.
         fluctuations: whether to predict, for every observable, the standard deviation of a
             run at size N (`<name>_std`), by the linear-noise equation of committees under
             SGD; orders "full" and "flow", at most 2000 state variables.

@@ -14,6 +14,9 @@ from learndyn.theory.dynamics import Flow as Flow
 from learndyn.theory.dynamics import Map as Map
 from learndyn.theory.dynamics import Noise as Noise
 from learndyn.theory.dynamics import Refused as Refused
+from learndyn.theory.perturbation.state import Gram as Gram
+from learndyn.theory.perturbation.state import Traces as Traces
+from learndyn.theory.perturbation.theory import PerturbationTheory as PerturbationTheory
 from learndyn.theory.registry import THEORIES as THEORIES
 from learndyn.theory.registry import clock_of as clock_of
 from learndyn.theory.registry import find_theory as find_theory

@@ -147,7 +147,10 @@ class AbstractTheory(Value):
         return {}
 
     def landmarks(self) -> dict[str, float]:
-        """Predicted landmarks: rates per t = η · time, heights, critical learning rates."""
+        """Predicted landmarks: rates per t = η · time, heights, critical learning rates.
+
+        A theory may take arguments by name, all of them with a default.
+        """
         return {}
 
 

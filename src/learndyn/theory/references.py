@@ -58,5 +58,12 @@ PAPERS = {
             2020,
             "review copy",
         ),
+        Paper(
+            "hiratani2022perturbation",
+            "Hiratani, Naoki and Mehta, Yash and Lillicrap, Timothy and Latham, Peter E.",
+            "On the stability and scalability of node perturbation learning",
+            2022,
+            "Advances in Neural Information Processing Systems 35",
+        ),
     )
 }

@@ -8,8 +8,9 @@ from learndyn.theory.base import AbstractTheory, NoTheory
 from learndyn.theory.committee.theory import CommitteeTheory
 from learndyn.theory.deep_linear.theory import DeepLinearTheory
 from learndyn.theory.dynamics import STEPS, Clock, Refused
+from learndyn.theory.perturbation.theory import PerturbationTheory
 
-THEORIES: list[type[AbstractTheory]] = [CommitteeTheory, DeepLinearTheory]
+THEORIES: list[type[AbstractTheory]] = [CommitteeTheory, DeepLinearTheory, PerturbationTheory]
 
 
 def register(kind: type[AbstractTheory]) -> type[AbstractTheory]:

@@ -1,0 +1,282 @@
+"""The Gram matrix of two linear layers as an exact Markov chain, at a cost without L_h.
+
+A step of node perturbation adds −κ ξ_1 xᵀ to W_1 and −κ ξ_2 (W_1 x)ᵀ to W_2, with
+
+    κ = η s,    s = u · e + (σ/2) |u|²,    u = W_2 ξ_1 + ξ_2,    e = (W_2 W_1 − A) x + σ_t z,
+
+and σ = 0 in the limit of small perturbations. In an orthonormal frame of r axes whose span holds
+all columns of U = (W_2ᵀ, W_1) = Q (R_2, R_1), the noise is ξ_1 = Q ζ + ρ q with ζ standard normal,
+q orthogonal to the frame, and ρ² chi-square of L_h − r degrees of freedom. So W_2 ξ_1 = R_2ᵀ ζ, and
+
+    R_2 ← R_2 − κ (R_1 x) ξ_2ᵀ,    R_1 ← R_1 − κ ζ xᵀ,    q joins the frame: a new row (0, −κ ρ xᵀ).
+
+It is the law of G = RᵀR, not an approximation of it. With m = L_x + L_y columns the rows have room
+for b more; when these are full, R is replaced by the triangular factor of its QR decomposition,
+which has m rows. A step thus costs of the order of m (m + b), and m³/b for the decomposition.
+
+Every step draws m + b normal numbers for ζ. Those of axes that are not there yet are squared and
+added to ρ², whose chi-square has L_h − m − b degrees of freedom then, whatever the step.
+
+Several draws a step, for examples of a batch or repeated for each, have their own ζ and a Wishart
+matrix of rests, of which Bartlett's triangular factor gives as many new rows as there are draws.
+"""
+
+from typing import NamedTuple, cast
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from learndyn.numerics import dense
+from learndyn.numerics.types import Array
+from learndyn.problems import TeacherStudent
+from learndyn.rules import SGD, NodePerturbation
+from learndyn.system import System
+from learndyn.theory.chain import NORMAL, AbstractChain
+from learndyn.theory.dynamics import Refused
+from learndyn.theory.perturbation.realisation import Sizes, from_rows, rows_of
+from learndyn.theory.perturbation.setting import Setting
+from learndyn.theory.perturbation.state import Gram, Traces
+
+ROOM = 48  # rows beyond m, at least: fewer ask for too many decompositions, more for longer steps
+
+
+class Rows(NamedTuple):
+    """What the steps change: R_2 (rows, L_y), R_1 (rows, L_x), and rows beyond m that are used.
+
+    Runs are the last axis of each, and `used` is the same in all of them.
+    """
+
+    R_2: Array
+    R_1: Array
+    used: Array
+
+
+class PerturbationChain(AbstractChain):
+    """The chain of the module's docstring.
+
+    Args:
+        system: one that the theory covers, under node perturbation.
+        sizes: its widths.
+        room: b.
+    """
+
+    normals: int = eqx.field(static=True)
+    degrees: np.ndarray
+    sizes: Sizes = eqx.field(static=True)
+    room: int = eqx.field(static=True)
+    batch: int = eqx.field(static=True)
+    repeats: int = eqx.field(static=True)
+    shared: bool = eqx.field(static=True)
+    noisy: bool = eqx.field(static=True)
+    rate: np.ndarray
+    label_noise: np.ndarray
+    sigma: np.ndarray | None
+
+    def __init__(self, system: System, sizes: Sizes, room: int):
+        rule, problem = cast(NodePerturbation, system.rule), cast(TeacherStudent, system.problem)
+        self.sizes, self.room = sizes, room
+        self.batch, self.repeats, self.shared = rule.batch, rule.perturbations, rule.shared
+        self.noisy, self.label_noise = bool(problem.label_noise > 0), problem.label_noise
+        self.rate, self.sigma = np.asarray(Setting.of(system).eta), rule.sigma
+        n, (L_x, L_h, L_y) = self.draws, sizes
+        rows = L_x + L_y + room
+        self.degrees = (L_h - rows - np.arange(n)).astype(np.float64)
+        below = n * (n - 1) // 2
+        self.normals = self.batch * (L_x + self.noisy * L_y) + n * (L_y + rows) + below
+
+    @property
+    def draws(self) -> int:
+        """How many times a step draws a perturbation."""
+        return self.repeats * (1 if self.shared else self.batch)
+
+    def begin(self, state: Gram | Traces) -> tuple[np.ndarray, Rows]:
+        return _begin(state, self.sizes, self.room)
+
+    def state(self, constants: Array, now: Rows) -> Gram:
+        return from_rows(jnp.concatenate([now.R_2, now.R_1], axis=1), constants)
+
+    def step(self, constants: Array, now: Rows, normals: Array, chi_squares: Array) -> Rows:
+        return self.steps(constants, now, normals[None], chi_squares[None], 0, 1)
+
+    def steps(
+        self,
+        constants: Array,
+        now: Rows,
+        normals: Array,
+        chi_squares: Array,
+        first: Array,
+        last: Array,
+    ) -> Rows:
+        """Steps until the rows are full, then one decomposition, and so on."""
+        n = self.draws
+        each = jax.vmap(self._moved, in_axes=(None, -1, -1, None, -1, -1), out_axes=-1)
+
+        def stretch(carry: tuple[Array, Rows]) -> tuple[Array, Rows]:
+            at, now = carry
+            used = now.used[0]
+            stop = jnp.minimum(last, at + (self.room - used) // n)
+
+            def one(i: Array, R: tuple[Array, Array]) -> tuple[Array, Array]:
+                return each(constants, *R, used + (i - at) * n, normals[i], chi_squares[i])
+
+            R_2, R_1 = jax.lax.fori_loop(at, stop, one, (now.R_2, now.R_1))
+            used = used + (stop - at) * n
+            full = used + n > self.room
+            compressed = lambda *R: self._compressed(*R)  # bound methods cannot be hashed
+            R_2, R_1 = jax.lax.cond(full, compressed, lambda *R: R, R_2, R_1)
+            used = jnp.broadcast_to(jnp.where(full, 0, used), now.used.shape)
+            return stop, Rows(R_2, R_1, used.astype(now.used.dtype))
+
+        first, last = jnp.asarray(first), jnp.asarray(last)
+        return jax.lax.while_loop(lambda carry: carry[0] < last, stretch, (first, now))[1]
+
+    def _moved(
+        self, A: Array, R_2: Array, R_1: Array, used: Array, normals: Array, chi_squares: Array
+    ) -> tuple[Array, Array]:
+        """The rows of one run after a step."""
+        x, z, xi_2, zeta, below = self._split(normals)
+        hidden = x @ R_1.T  # (batch, rows), as all that has the examples first
+        e = hidden @ R_2 - x @ A.T
+        e = e + self.label_noise * z if self.noisy else e
+        u = zeta @ R_2 + xi_2  # (draws, L_y): axes that are not there yet have no rows
+        s = u @ e.T
+        if self.sigma is not None:
+            s = s + self.sigma / 2 * jnp.sum(u**2, axis=1, keepdims=True)
+        if not self.shared and self.batch > 1:
+            own = np.arange(self.draws)[:, None] % self.batch == np.arange(self.batch)
+            s = jnp.where(own, s, 0.0)
+        kappa = self.rate / (self.batch * self.repeats) * s  # (draws, batch)
+        xi_1 = self._components(zeta, below, chi_squares, used)
+        return R_2 - (kappa @ hidden).T @ xi_2, R_1 - xi_1.T @ (kappa @ x)
+
+    def _components(self, zeta: Array, below: Array, chi_squares: Array, used: Array) -> Array:
+        """ξ_1 along the axes, (draws, rows): those that are there, and one new axis a draw."""
+        n, (L_x, _, L_y) = self.draws, self.sizes
+        place = jnp.arange(zeta.shape[1]) - (L_x + L_y + used)  # of new axes 0, 1, …
+        unseen = jnp.sum(jnp.where(place >= 0, zeta, 0.0) ** 2, axis=1)
+        rest = jnp.diag(jnp.sqrt(chi_squares + unseen))
+        if n > 1:
+            rest = rest.at[np.tril_indices(n, -1)].set(below)
+        new = jnp.where((place >= 0) & (place < n), rest[:, jnp.clip(place, 0, n - 1)], 0.0)
+        return jnp.where(place < 0, zeta, new)
+
+    def _split(self, normals: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """Inputs, label noise, ξ_2, ζ, and entries below the diagonal of the rests."""
+        n, (L_x, _, L_y) = self.draws, self.sizes
+        shapes = [(self.batch, L_x), (self.batch, L_y * self.noisy), (n, L_y)]
+        shapes += [(n, L_x + L_y + self.room), (n * (n - 1) // 2,)]
+        ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+        parts = jnp.split(normals, ends[:-1])
+        x, z, xi_2, zeta, below = (p.reshape(s) for p, s in zip(parts, shapes, strict=True))
+        return x, z, xi_2, zeta, below
+
+    def _compressed(self, R_2: Array, R_1: Array) -> tuple[Array, Array]:
+        """The same Gram matrices with m rows, zeros below."""
+        L_y = self.sizes.outputs
+
+        def one(R_2: Array, R_1: Array) -> tuple[Array, Array]:
+            R = dense.triangular(jnp.concatenate([R_2, R_1], axis=1))
+            R = jnp.pad(R, ((0, self.room), (0, 0)))
+            return R[:, :L_y], R[:, L_y:]
+
+        return jax.vmap(one, in_axes=-1, out_axes=-1)(R_2, R_1)
+
+    @property
+    def lanes(self) -> int:
+        return 1
+
+    @property
+    def operations(self) -> float:
+        m, n = self.sizes.inputs + self.sizes.outputs, self.draws
+        steps = 2 * (self.batch + n) * m * (m + self.room)
+        decompositions = 2 * m**2 * (m + self.room) / (self.room // n)
+        return NORMAL * (self.normals + 4 * n) + steps + decompositions
+
+
+class GradientChain(AbstractChain):
+    """The same for SGD, whose steps stay in the frame: R moves as the weights do.
+
+    Args:
+        system: one that the theory covers, under SGD.
+        sizes: its widths.
+    """
+
+    normals: int = eqx.field(static=True)
+    degrees: np.ndarray
+    sizes: Sizes = eqx.field(static=True)
+    batch: int = eqx.field(static=True)
+    noisy: bool = eqx.field(static=True)
+    rate: np.ndarray
+    label_noise: np.ndarray
+
+    def __init__(self, system: System, sizes: Sizes):
+        problem = cast(TeacherStudent, system.problem)
+        self.sizes, self.batch = sizes, cast(SGD, system.rule).batch
+        self.noisy, self.label_noise = bool(problem.label_noise > 0), problem.label_noise
+        self.rate, self.degrees = np.asarray(Setting.of(system).eta), np.zeros(0)
+        self.normals = self.batch * (sizes.inputs + self.noisy * sizes.outputs)
+
+    def begin(self, state: Gram | Traces) -> tuple[np.ndarray, Rows]:
+        return _begin(state, self.sizes, 0)
+
+    def state(self, constants: Array, now: Rows) -> Gram:
+        return from_rows(jnp.concatenate([now.R_2, now.R_1], axis=1), constants)
+
+    def step(self, constants: Array, now: Rows, normals: Array, chi_squares: Array) -> Rows:
+        L_x, eta, A = self.sizes.inputs, self.rate / self.batch, constants
+
+        def one(R_2: Array, R_1: Array, normals: Array) -> tuple[Array, Array]:
+            parts = jnp.split(normals, [self.batch * L_x])
+            x, z = (part.reshape(self.batch, -1) for part in parts)
+            hidden = x @ R_1.T
+            e = hidden @ R_2 - x @ A.T
+            e = e + self.label_noise * z if self.noisy else e
+            return R_2 - eta * hidden.T @ e, R_1 - eta * (R_2 @ e.T) @ x
+
+        moved = jax.vmap(one, in_axes=-1, out_axes=-1)(now.R_2, now.R_1, normals)
+        return Rows(*moved, now.used)
+
+    @property
+    def lanes(self) -> int:
+        return 1
+
+    @property
+    def operations(self) -> float:
+        m = self.sizes.inputs + self.sizes.outputs
+        rows = min(m, self.sizes.hidden)
+        return float(NORMAL * self.normals + 4 * self.batch * rows * m)
+
+
+def chain_of(system: System, sizes: Sizes) -> AbstractChain | Refused:
+    """The chain of a covered system, or why it has none.
+
+    Args:
+        system: the system.
+        sizes: its widths.
+
+    Returns:
+        The chain; under node perturbation the hidden layer must have room for its rows.
+    """
+    if not isinstance(system.rule, NodePerturbation):
+        return GradientChain(system, sizes)
+    rule, m = system.rule, sizes.inputs + sizes.outputs
+    n = rule.perturbations * (1 if rule.shared else rule.batch)
+    room = min(max(ROOM, n), sizes.hidden - m - n + 1)
+    if room < n:
+        said = f"{m} inputs and outputs and {n} perturbations a step"
+        return Refused(f"{sizes.hidden} hidden units are too few to eliminate beside {said}")
+    return PerturbationChain(system, sizes, room)
+
+
+def _begin(state: Gram | Traces, sizes: Sizes, room: int) -> tuple[np.ndarray, Rows]:
+    """The teacher's matrix, and rows with a given Gram matrix, zeros below."""
+    if not isinstance(state, Gram):
+        name = type(state).__name__
+        raise ValueError(f"state: got a {name}, which no chain begins from; allowed is a Gram")
+    m = sizes.inputs + sizes.outputs
+    R = rows_of(state, sizes.hidden)
+    R = np.pad(R, ((0, min(m, sizes.hidden) + room - len(R)), (0, 0)))
+    rows = Rows(R[:, : sizes.outputs], R[:, sizes.outputs :], np.zeros((), np.int64))
+    return np.asarray(state.A), rows

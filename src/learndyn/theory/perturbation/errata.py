@@ -1,0 +1,31 @@
+"""Forms that hiratani2022perturbation prints and that are wrong, so that a study can show it."""
+
+import numpy as np
+
+from learndyn.numerics.types import Array, Scalar
+from learndyn.theory.perturbation.node_perturbation import psi
+from learndyn.theory.perturbation.setting import Setting
+from learndyn.theory.perturbation.state import Traces
+
+
+def printed_eq62(of: Setting, now: Traces) -> Array:
+    """δα₂ as Eq. 62 prints it.
+
+    The last bracket, L_x (L_y φ² + α ε) + σ_t² (α + ψ), lacks the factor 1 + β of α (L_x ε + σ_t²)
+    and a 2 of the rest; `node_perturbation.change_of_alpha2` has both.
+    """
+    eta, L_x, L_y, alpha = of.eta, of.L_x, of.L_y, now.alpha
+    w = L_x * now.epsilon + of.sigma_t2
+    last = L_x * (L_y * now.phi**2 + alpha * now.epsilon) + of.sigma_t2 * (alpha + psi(now))
+    grows = 2 * eta**2 * (of.L_h + L_x) * L_y * w * alpha * (1 + now.beta)
+    return 4 * eta * L_y * alpha * now.phi + grows + 2 * eta**2 * L_y * last
+
+
+def printed_eq73b_signal(eta_o: Scalar, L_h: Scalar, L_x: Scalar, phi: Scalar) -> Array:
+    """The first term of Eq. 73b as printed, η_o L_h^(−ρ) L_x φ: half of Eq. 68b's."""
+    return np.asarray(eta_o * L_h ** (-1 / 3) * L_x * phi)
+
+
+def printed_eq104(L_x: Scalar, L_y: Scalar, target: Scalar) -> Array:
+    """T_np of linear regression as Eq. 104 prints it, L_x L_y log(ε_tg/ε_o): negative."""
+    return np.asarray(L_x * L_y * np.log(target))
