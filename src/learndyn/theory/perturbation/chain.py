@@ -21,7 +21,7 @@ Several draws a step, for examples of a batch or repeated for each, have their o
 matrix of rests, of which Bartlett's triangular factor gives as many new rows as there are draws.
 """
 
-from typing import NamedTuple, cast
+from typing import cast
 
 import equinox as eqx
 import jax
@@ -31,26 +31,17 @@ import numpy as np
 from learndyn.numerics import dense
 from learndyn.numerics.types import Array
 from learndyn.problems import TeacherStudent
-from learndyn.rules import SGD, NodePerturbation
+from learndyn.rules import NodePerturbation
 from learndyn.system import System
 from learndyn.theory.chain import NORMAL, AbstractChain
 from learndyn.theory.dynamics import Refused
-from learndyn.theory.perturbation.realisation import Sizes, from_rows, rows_of
+from learndyn.theory.perturbation.gradient_chain import GradientChain
+from learndyn.theory.perturbation.realisation import Sizes
+from learndyn.theory.perturbation.rows import Rows, begin, gram_of
 from learndyn.theory.perturbation.setting import Setting
 from learndyn.theory.perturbation.state import Gram, Traces
 
 ROOM = 48  # rows beyond m, at least: fewer ask for too many decompositions, more for longer steps
-
-
-class Rows(NamedTuple):
-    """What the steps change: R_2 (rows, L_y), R_1 (rows, L_x), and rows beyond m that are used.
-
-    Runs are the last axis of each, and `used` is the same in all of them.
-    """
-
-    R_2: Array
-    R_1: Array
-    used: Array
 
 
 class PerturbationChain(AbstractChain):
@@ -92,10 +83,10 @@ class PerturbationChain(AbstractChain):
         return self.repeats * (1 if self.shared else self.batch)
 
     def begin(self, state: Gram | Traces) -> tuple[np.ndarray, Rows]:
-        return _begin(state, self.sizes, self.room)
+        return begin(state, self.sizes, self.room)
 
     def state(self, constants: Array, now: Rows) -> Gram:
-        return from_rows(jnp.concatenate([now.R_2, now.R_1], axis=1), constants)
+        return gram_of(constants, now)
 
     def step(self, constants: Array, now: Rows, normals: Array, chi_squares: Array) -> Rows:
         return self.steps(constants, now, normals[None], chi_squares[None], 0, 1)
@@ -195,60 +186,6 @@ class PerturbationChain(AbstractChain):
         return NORMAL * (self.normals + 4 * n) + steps + decompositions
 
 
-class GradientChain(AbstractChain):
-    """The same for SGD, whose steps stay in the frame: R moves as the weights do.
-
-    Args:
-        system: one that the theory covers, under SGD.
-        sizes: its widths.
-    """
-
-    normals: int = eqx.field(static=True)
-    degrees: np.ndarray
-    sizes: Sizes = eqx.field(static=True)
-    batch: int = eqx.field(static=True)
-    noisy: bool = eqx.field(static=True)
-    rate: np.ndarray
-    label_noise: np.ndarray
-
-    def __init__(self, system: System, sizes: Sizes):
-        problem = cast(TeacherStudent, system.problem)
-        self.sizes, self.batch = sizes, cast(SGD, system.rule).batch
-        self.noisy, self.label_noise = bool(problem.label_noise > 0), problem.label_noise
-        self.rate, self.degrees = np.asarray(Setting.of(system).eta), np.zeros(0)
-        self.normals = self.batch * (sizes.inputs + self.noisy * sizes.outputs)
-
-    def begin(self, state: Gram | Traces) -> tuple[np.ndarray, Rows]:
-        return _begin(state, self.sizes, 0)
-
-    def state(self, constants: Array, now: Rows) -> Gram:
-        return from_rows(jnp.concatenate([now.R_2, now.R_1], axis=1), constants)
-
-    def step(self, constants: Array, now: Rows, normals: Array, chi_squares: Array) -> Rows:
-        L_x, eta, A = self.sizes.inputs, self.rate / self.batch, constants
-
-        def one(R_2: Array, R_1: Array, normals: Array) -> tuple[Array, Array]:
-            parts = jnp.split(normals, [self.batch * L_x])
-            x, z = (part.reshape(self.batch, -1) for part in parts)
-            hidden = x @ R_1.T
-            e = hidden @ R_2 - x @ A.T
-            e = e + self.label_noise * z if self.noisy else e
-            return R_2 - eta * hidden.T @ e, R_1 - eta * (R_2 @ e.T) @ x
-
-        moved = jax.vmap(one, in_axes=-1, out_axes=-1)(now.R_2, now.R_1, normals)
-        return Rows(*moved, now.used)
-
-    @property
-    def lanes(self) -> int:
-        return 1
-
-    @property
-    def operations(self) -> float:
-        m = self.sizes.inputs + self.sizes.outputs
-        rows = min(m, self.sizes.hidden)
-        return float(NORMAL * self.normals + 4 * self.batch * rows * m)
-
-
 def chain_of(system: System, sizes: Sizes) -> AbstractChain | Refused:
     """The chain of a covered system, or why it has none.
 
@@ -268,15 +205,3 @@ def chain_of(system: System, sizes: Sizes) -> AbstractChain | Refused:
         said = f"{m} inputs and outputs and {n} perturbations a step"
         return Refused(f"{sizes.hidden} hidden units are too few to eliminate beside {said}")
     return PerturbationChain(system, sizes, room)
-
-
-def _begin(state: Gram | Traces, sizes: Sizes, room: int) -> tuple[np.ndarray, Rows]:
-    """The teacher's matrix, and rows with a given Gram matrix, zeros below."""
-    if not isinstance(state, Gram):
-        name = type(state).__name__
-        raise ValueError(f"state: got a {name}, which no chain begins from; allowed is a Gram")
-    m = sizes.inputs + sizes.outputs
-    R = rows_of(state, sizes.hidden)
-    R = np.pad(R, ((0, min(m, sizes.hidden) + room - len(R)), (0, 0)))
-    rows = Rows(R[:, : sizes.outputs], R[:, sizes.outputs :], np.zeros((), np.int64))
-    return np.asarray(state.A), rows
