@@ -18,7 +18,10 @@ FACTOR = 1e5
 
 def largest(tree: Any) -> Array:
     """The largest magnitude of all entries; NaN where one is NaN."""
-    return jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(tree)]))
+    leaves = jax.tree.leaves(tree)
+    # Outside of compiled code NumPy is at hand at once, where JAX compiles every operation.
+    xp = jnp if any(isinstance(leaf, jax.Array) for leaf in leaves) else np
+    return xp.max(xp.stack([xp.max(xp.abs(leaf)) for leaf in leaves]))
 
 
 def bound_of(start: Any, least: float = 0.0) -> Array:
@@ -31,13 +34,16 @@ def bound_of(start: Any, least: float = 0.0) -> Array:
     Returns:
         FACTOR times the size of the start; a start at zero counts as one of size 1.
     """
-    size = jnp.maximum(largest(start), least)
-    return FACTOR * jnp.where(size == 0, 1.0, size)
+    size = largest(start)
+    xp = jnp if isinstance(size, jax.Array) else np
+    size = xp.maximum(size, least)
+    return FACTOR * xp.where(size == 0, 1.0, size)
 
 
 def has_diverged(tree: Any, bound: Array) -> Array:
     """Whether the largest entry exceeds the bound, or is not a number."""
-    return ~(largest(tree) <= bound)
+    size = largest(tree) <= bound
+    return ~size if isinstance(size, jax.Array) else np.logical_not(size)
 
 
 def diverged_rows(rows: dict[str, np.ndarray]) -> np.ndarray:

@@ -17,7 +17,7 @@ import numpy as np
 
 from learndyn.networks.base import Weights
 from learndyn.numerics.jaxprs import equations
-from learndyn.numerics.pieces import Piece, nothing
+from learndyn.numerics.pieces import Piece
 from learndyn.numerics.random import Source, keys_of_runs
 from learndyn.numerics.stepping import record_steps
 from learndyn.numerics.types import Array
@@ -50,15 +50,14 @@ class Direct:
             it is read.
         key: seed of the first start; run r of start s draws from (key + s, r) alone.
         width: how many runs are computed together.
-        rows: how many times a piece may hold.
     """
 
-    def __init__(self, system: System, begin: Begin, key: int, width: int, rows: int):
+    def __init__(self, system: System, begin: Begin, key: int, width: int):
         self._system = _on_device(system)
         # Runs of one start share it, and a few starts are followed at a time.
         self._begin = functools.lru_cache(maxsize=4)(lambda number: _placed(*begin(number)))
-        self._key, self._width, self._rows = key, width, rows
-        self._stepwise = on_one_cpu() and self._convolves()
+        self._key, self._width = key, width
+        self._stepwise = on_one_cpu() and _convolves(system, self._begin(0)[0])
 
     def begin(self, group: Group) -> Carried:
         """Copies of the start's weights, with the memory before the first step."""
@@ -106,14 +105,13 @@ class Direct:
         stacked = jax.tree.map(lambda *rows: np.stack([np.asarray(r) for r in rows])[None], *read)
         return moving, stacked
 
-    def _convolves(self) -> bool:
-        with jax.enable_x64(True):
-            moving, keys, teacher, (inside, *_) = self.begin(Group(0, slice(0, self._width)))
-            idle = nothing(self._rows)
-            at = idle.first, idle.targets, idle.number
-            loop = lambda moving: _record(self._system, inside, moving, teacher, keys, *at)
-            jaxpr = jax.make_jaxpr(loop)(moving)
-        return any(e.primitive.name == "conv_general_dilated" for e in equations(jaxpr))
+
+def _convolves(system: System, weights: Weights) -> bool:
+    """Whether the network has convolutions, which its gradients then have too."""
+    dtype = system.problem.input_dtype
+    x = jax.ShapeDtypeStruct((1, *system.problem.input_shape), dtype)
+    jaxpr = jax.make_jaxpr(system.network)(weights, x)
+    return any(e.primitive.name == "conv_general_dilated" for e in equations(jaxpr))
 
 
 def _on_device(tree: Any) -> Any:

@@ -26,6 +26,8 @@ from learndyn.theory import AbstractTheory
 Probe = Callable[[Model], Any]
 Values = dict[str, Any]
 ANY = np.finfo(np.float64).max  # a bound that every number keeps
+MOST_KEPT, MOST_LOOKED_AT = 64, 10**5  # traced measurements; numbers in a theory
+_MEASURES: dict[Any, Traced] = {}
 SMALL = 1.0  # weights of this size are not large, however small they began
 
 
@@ -165,10 +167,33 @@ def _measure(
     if theory is None:
         return None, None
     both = lambda w, t: (dict(theory.measure(w, t)), theory.project(w, t))
+    known = _identity((theory, weights, teacher))
     try:
-        return Traced(both, weights, teacher), None
+        if known not in _MEASURES:
+            found = Traced(both, *_shapes((weights, teacher)))
+            if known is None:
+                return found, None
+            while len(_MEASURES) >= MOST_KEPT:
+                _MEASURES.pop(next(iter(_MEASURES)), None)
+            _MEASURES[known] = found
+        return _MEASURES[known], None
     except Exception:  # whatever stops it, NumPy arrays show whether it works there
         return None, theory
+
+
+def _shapes(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype), tree)
+
+
+def _identity(given: tuple[AbstractTheory, Weights, Weights]) -> Any:
+    """What a traced measurement depends on; None where it is too large to be looked at."""
+    theory, *arrays = given
+    leaves, structure = jax.tree.flatten(theory)
+    if sum(np.size(leaf) for leaf in leaves) > MOST_LOOKED_AT:
+        return None
+    values = tuple((np.shape(x), np.asarray(x).tobytes()) for x in leaves)
+    like = [(np.shape(x), str(x.dtype)) for x in jax.tree.leaves(arrays)]
+    return structure, values, jax.tree.structure(arrays), tuple(like)
 
 
 def _split(

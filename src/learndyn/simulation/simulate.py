@@ -1,5 +1,6 @@
 """`simulate`: the curve of the real network."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -160,11 +161,11 @@ def _starts(system, theory, start, starts, key) -> Sequence[Start]:
 
 def _direct(plan: _Plan, count: Counter) -> tuple[Recording, dict[str, Any]]:
     width = direct.width_of(plan.runs)
-    begin = lambda number: plan.begin(number, width)
+    begin = functools.lru_cache(maxsize=4)(lambda number: plan.begin(number, width))
     weights, teacher, reading = begin(0)
     like = jax.eval_shape(reading.inside, weights, teacher)
     rows = rows_of(like, width, bool(reading.outside.names))
-    engine = direct.Direct(plan.system, begin, plan.key, width, rows)
+    engine = direct.Direct(plan.system, begin, plan.key, width)
     recording = plan.recording(reading.labels)
     groups = list(groups_of(len(plan.starts), plan.runs, width))
     rate = follow(engine, groups, plan.steps, rows, recording, count)
