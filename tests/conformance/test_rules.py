@@ -24,7 +24,14 @@ RULES = {
 }
 
 
-@pytest.fixture(params=RULES, scope="module")
+# What differs little from others runs in the whole suite only.
+REST = ("finite noise", "shared noise", "root", "levenberg")
+
+
+@pytest.fixture(
+    params=[pytest.param(n, marks=pytest.mark.slow) if n in REST else n for n in RULES],
+    scope="module",
+)
 def rule(request):
     """Of the module's scope, so that tests of one rule follow each other and share programs."""
     return RULES[request.param]

@@ -70,7 +70,14 @@ REFUSED = {
 }
 
 
-@pytest.fixture(params=COVERED, scope="module")
+# What differs little from others runs in the whole suite only.
+REST = ("two layers", "orthonormal", "root")
+
+
+@pytest.fixture(
+    params=[pytest.param(n, marks=pytest.mark.slow) if n in REST else n for n in COVERED],
+    scope="module",
+)
 def name(request):
     """Of the module's scope, so that tests of one system follow each other and share programs."""
     return request.param

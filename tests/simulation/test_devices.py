@@ -33,6 +33,7 @@ def results(devices, path):
     return np.load(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("devices", [4])
 def test_several_devices_give_what_one_gives(devices, tmp_path):
     """Six runs on four devices do not fit evenly. Kernels of other shapes round differently."""

@@ -91,6 +91,7 @@ def test_large_states_are_refused():
         ld.solve(system, [0, 1], fluctuations=True)
 
 
+@pytest.mark.slow
 def test_the_scheme_for_stiff_flows_gives_the_same():
     system = linear(400, ld.SGD(0.4), noise=0.1)
     theory = ld.theory_of(system)

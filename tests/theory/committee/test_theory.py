@@ -60,7 +60,11 @@ def test_quadratic_solution(case):
     np.testing.assert_allclose(record.error, case["risk"], rtol=1e-6)
 
 
-@pytest.mark.parametrize("case", REFERENCE["erf_ode"], ids=lambda c: f"L{len(c['lam'])}")
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(c, id=f"L{len(c['lam'])}", marks=[pytest.mark.slow] * (i > 0))
+     for i, c in enumerate(REFERENCE["erf_ode"])],
+)  # fmt: skip
 def test_erf_solution_by_level(case):
     system = soft(*(case[k] for k in ("K", "M", "eta", "lam", "phi")))
     begin = ld.start(system, state=ld.Overlaps(case["q0"], case["r0"], case["t"]))

@@ -33,7 +33,7 @@ def system(rule, *, widths=(3, 4, 5, 3), init=None, variance=1.0, target=None):
 
 @pytest.mark.parametrize(
     "name",
-    [n if n in ("sqrtNGD", "NGD-d") else pytest.param(n, marks=pytest.mark.slow) for n in RULES],
+    [n if n == "NGD-d" else pytest.param(n, marks=pytest.mark.slow) for n in RULES],
 )
 @pytest.mark.parametrize("variance", [pytest.param(1.0, marks=pytest.mark.slow), 1.7])
 def test_modes_are_exact_for_aligned_networks(name, variance):
@@ -62,7 +62,9 @@ def test_flow_of_weights_against_reference(name):
     np.testing.assert_allclose(found["product"][0, 0], REFERENCE[name], atol=1e-8)
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(
+    "name", [n if n == "sqrtNGD" else pytest.param(n, marks=pytest.mark.slow) for n in RULES]
+)
 def test_conservation_laws_along_simulated_flows(name):
     """w_i w_iᵀ − w_{i+1}ᵀ w_{i+1} (Eq. 4): kept by the full rules, not by the block rules."""
     it = system(RULES[name](1.0), init=ld.Xavier(1.2))
@@ -118,6 +120,7 @@ def test_a_whitened_data_set_is_covered_and_a_coloured_one_is_not():
         ld.solve(make(x * [1, 2, 3]), [1])
 
 
+@pytest.mark.slow
 def test_natural_gradient_learns_at_one_rate_whatever_the_depth():
     """Eq. 21 with p = 0: Δ(t) = Δ(0) e^(−t), here through the full weights."""
     for widths in ((3, 3), (3, 3, 3), (3, 4, 4, 3)):

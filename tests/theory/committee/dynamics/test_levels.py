@@ -57,6 +57,7 @@ def test_factors_hold_the_overlaps_and_move_as_they_do():
     np.testing.assert_allclose(half + half.swapaxes(1, 2), direct.Q, rtol=1e-8, atol=1e-20)
 
 
+@pytest.mark.slow
 def test_the_three_schemes_agree():
     """Dopri8 in overlaps, Dopri8 and Chebyshev in factors, Rodas in overlaps: one curve."""
     system = soft(ld.PowerLaw(32, 32, 1.0), eta=0.5)
@@ -87,7 +88,9 @@ class Unequal(ld.TeacherStudent):
         return c * jnp.ones(len(c)).at[: network.units].set(0.3 + jnp.arange(network.units))
 
 
-@pytest.mark.parametrize("problem", [ld.TeacherStudent, Unequal])
+@pytest.mark.parametrize(
+    "problem", [pytest.param(ld.TeacherStudent, marks=pytest.mark.slow), Unequal]
+)
 @pytest.mark.parametrize("activation", ["erf", "quadratic"])
 def test_linearised_drift_is_its_dense_jacobian(problem, activation):
     data = problem(ld.Spectrum([2.0, 1.0, 0.5], [5, 9, 20]), ld.Committee(2, activation))
