@@ -82,6 +82,7 @@ def test_a_predicted_spread_needs_no_variance_of_the_runs():
     np.testing.assert_allclose(found.error_spread, 0.1)
 
 
+@pytest.mark.slow
 def test_a_predicted_spread_keeps_the_promised_rate_of_alarms():
     alarms = [ld.compare(PREDICTED, noisy(1, 0.1, seed=s)).verdict != "agrees" for s in range(300)]
     assert sum(alarms) <= 10  # 1 % of 300 expected; more than 10 has probability 3e-4

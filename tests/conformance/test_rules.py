@@ -60,6 +60,7 @@ def test_small_steps_lower_the_loss(rule):
     assert list(record.outcome.values) == ["finished"] * 2
 
 
+@pytest.mark.slow
 def test_the_same_step_on_the_population_and_on_a_whitened_data_set(rule):
     """Inputs with exactly unit correlations: a data set is then its own population."""
     if not isinstance(rule, AbstractDeterministicRule):
@@ -127,6 +128,7 @@ def test_natural_gradient_is_that_of_the_dense_matrix(power, blocks, spectrum):
         np.testing.assert_allclose((w - a) / 0.1, d, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_kernel_of_outputs_is_the_kernel_of_maps():
     """The general route (Jacobians of a data set) on a deep linear network."""
     rng = np.random.default_rng(1)

@@ -33,6 +33,7 @@ def pendulum(y):
     return jnp.stack([y[1], -jnp.sin(y[0])])
 
 
+@pytest.mark.slow
 def test_local_errors_have_the_orders_of_the_scheme():
     """Order 4: a step errs by τ⁵; the embedded solution by τ⁴."""
     with jax.enable_x64(True):

@@ -197,6 +197,7 @@ def test_the_cosine_of_one_draw(units, share, exact):
     np.testing.assert_allclose(printed, np.sqrt(share / (units + 2 * share)), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_one_random_sign_is_exact_for_dense_layers():
     few, many = (ld.probes.update_cosine(DENSE, X, Y, draws=d, key=d) for d in (1, 7))
     for a, b in zip(*map(jax.tree.leaves, (few, many)), strict=True):

@@ -126,7 +126,7 @@ def test_update_starts_with_fresh_memory():
         np.testing.assert_allclose(np.abs(a - b), 0.01, rtol=1e-3)
 
 
-@pytest.mark.parametrize("clip", [1e-4, 1e3])
+@pytest.mark.parametrize("clip", [1e-4, pytest.param(1e3, marks=pytest.mark.slow)])
 def test_a_clipped_transformation_is_no_longer_than_its_clip(clip):
     """The transformation and the flow clip as the rule's own step does."""
     rule = ld.NaturalGradient(0.5, power=0.5, damping=0.1, clip=clip)

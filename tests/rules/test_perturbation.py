@@ -285,6 +285,7 @@ def _arrays(tree):
     return jax.tree.map(jnp.asarray, tree)
 
 
+@pytest.mark.slow
 def test_units_keep_their_norm_while_they_learn():
     step = optax.chain(optax.sgd(0.05), ld.rules.normalise_rows())
     rule = ld.Optax(step, estimator=ld.NodePerturbation(1.0, batch=3))

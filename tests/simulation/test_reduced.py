@@ -30,7 +30,9 @@ def test_record_has_the_schema_of_the_direct_engine():
     np.testing.assert_allclose(ours.Q[:, 0], theirs.Q[:, 0], rtol=1e-5)
 
 
-@pytest.mark.parametrize(("batch", "counts"), [(1, (1, 21)), (4, (5,))])
+@pytest.mark.parametrize(
+    ("batch", "counts"), [(1, (1, 21)), pytest.param(4, (5,), marks=pytest.mark.slow)]
+)
 def test_a_run_does_not_depend_on_the_others(batch, counts):
     it = system(spectrum=ld.Spectrum([2.0, 0.5], [3, 40]), batch=batch)
     many = run(it, [1, 4], runs=150, key=7)

@@ -24,7 +24,14 @@ def solve(system, times, state, **options):
 FAR = ld.Overlaps([[0.7]], [[0.2]], [[1.0]])
 
 
-@pytest.mark.parametrize(("N", "order"), [(400, "full"), (1_000_000, "full"), (400, "flow")])
+@pytest.mark.parametrize(
+    ("N", "order"),
+    [
+        (400, "full"),
+        pytest.param(1_000_000, "full", marks=pytest.mark.slow),
+        pytest.param(400, "flow", marks=pytest.mark.slow),
+    ],
+)
 def test_linear_student_without_noise(N, order):
     # V_e = −r s² with s ~ N(0, e) and r = 2η − η² (2η for the flow): e decays at the rate r,
     # and dP/dα = −2 r P + 2 r² e²/N gives the relative standard deviation r √(2α/N).
@@ -37,7 +44,7 @@ def test_linear_student_without_noise(N, order):
     assert record.error_std[0] == 0
 
 
-@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_linear_student_at_its_noise_floor(batch):
     # V_e = −2η s² + 2ησ s ε + (η²/b)(s − σε)², e = e* where its mean vanishes, and
     # P = (Cov[V_e]/b) (1 − exp(−2 r α)) / (2 r N).

@@ -135,6 +135,7 @@ def test_asymmetry_of_rounding_does_not_grow():
     assert float(record.error[0] / record.error[1]) == pytest.approx(4, rel=0.1)
 
 
+@pytest.mark.slow
 def test_population_gradient_descent_follows_the_flow():
     system = quadratic(3, 2, 0.2, N=300)
     descent = ld.System(system.problem, system.network, ld.GradientDescent(0.2))

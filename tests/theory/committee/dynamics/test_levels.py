@@ -112,6 +112,7 @@ def test_linearised_drift_is_its_dense_jacobian(problem, activation):
             np.testing.assert_allclose(ravel_pytree(found)[0], expected, rtol=0, atol=atol)
 
 
+@pytest.mark.slow
 def test_solve_chooses_the_scheme_and_says_so():
     small = ld.solve(soft(ld.PowerLaw(400, 4, 1.0)), [0, 1], order="flow")
     assert small.attrs["method"] == "Dopri8, adaptive, in Overlaps"

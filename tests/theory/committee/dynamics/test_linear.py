@@ -234,6 +234,7 @@ def test_finite_size_margin_of_the_paper_s_figure_2():
     assert linear.finite_size_margin(Setting.of(deterministic)) == 1.0
 
 
+@pytest.mark.slow
 def test_ten_thousand_levels():
     one = system(10_000, 2, 2, N=20_000, noise=0.0)
     setting, state = Setting.of(one), ld.start(one, key=3).state

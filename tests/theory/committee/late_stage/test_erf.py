@@ -103,6 +103,7 @@ def test_curve_and_error_of_a_state_are_those_of_its_deviations():
     np.testing.assert_allclose(erf_symmetric.state_error(state, LAM), general[0], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_late_curve_approaches_the_ode_in_first_order():
     """From J − B outside the teachers' span: a quarter of e, a quarter of the relative gap."""
     system, gaps = system_of(3), []

@@ -30,7 +30,9 @@ def test_rates_at_zero_error(quadratics, p, p_star, x):
     assert (trace > 0) == (x > 1)
 
 
-@pytest.mark.parametrize(("order", "x"), [("flow", 0.0), ("full", 0.4)])
+@pytest.mark.parametrize(
+    ("order", "x"), [("flow", 0.0), pytest.param("full", 0.4, marks=pytest.mark.slow)]
+)
 def test_tail(quadratics, order, x):
     p, p_star, last = 3, 2, 2000.0
     eta = x * quadratic.critical_learning_rate(p, p_star) or 0.1
