@@ -25,7 +25,7 @@ RULES = {
 
 
 # What differs little from others runs in the whole suite only.
-REST = ("finite noise", "shared noise", "root", "levenberg")
+REST = ("finite noise", "shared noise", "root", "levenberg", "damped", "clipped")
 
 
 @pytest.fixture(

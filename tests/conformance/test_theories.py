@@ -71,7 +71,7 @@ REFUSED = {
 
 
 # What differs little from others runs in the whole suite only.
-REST = ("two layers", "orthonormal", "root")
+REST = ("two layers", "orthonormal", "root", "blocks")
 
 
 @pytest.fixture(

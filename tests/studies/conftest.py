@@ -31,6 +31,7 @@ LONG = {
     "worschech2024scaling/fig1",
     "worschech2024scaling/fig15",
     "worschech2024scaling/fig17",
+    "worschech2024scaling/fig18",
     "worschech2024scaling/fig19",
     "worschech2024scaling/fig2",
     "worschech2024scaling/fig20",
