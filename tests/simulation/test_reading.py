@@ -54,6 +54,25 @@ def test_probes_are_traced_where_they_can_be():
     assert "read_between_pieces" not in again.attrs
 
 
+def test_what_has_diverged_is_not_shown_to_probes():
+    it = committee_system(eta=4.0, activation="quadratic")
+    probes = {"largest": lambda model: np.linalg.svd(np.asarray(model.weights))[1][0]}
+    record = ld.simulate(it, [0, 5, 20], runs=2, probes=probes, method="direct")
+    assert set(record.outcome.values) == {"diverged"}
+    assert np.all(record["largest"][:, 0] > 0) and np.all(np.isnan(record["largest"][:, -1]))
+
+
+def test_several_starts_are_compared_one_by_one():
+    it = committee_system()
+    start = ld.start(it)
+    theory = ld.solve(it, [0, 1], start=start)
+    runs = ld.simulate(it, [0, 1], starts=[start, start], runs=2, method="direct")
+    for act in (ld.compare, ld.plot):
+        with pytest.raises(ValueError, match=r"\Asimulation: got the dimension 'start'; .*\Z"):
+            act(theory, runs)
+    assert "verdict" in ld.compare(theory, runs.isel(start=0)).attrs
+
+
 def test_an_error_of_a_probe_is_its_own():
     with pytest.raises(KeyError, match="nothing"):
         ld.simulate(committee_system(), [0, 1], probes={"p": lambda model: {}["nothing"]})

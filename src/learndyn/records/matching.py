@@ -30,9 +30,14 @@ def require_match(
         same_system: whether they must be of one system.
 
     Raises:
-        ValueError: for records without times, of two units of time or of two systems.
+        ValueError: for records without times or of several starts, of two units of time or of
+            two systems.
     """
     for name, record in zip(names, (first, second), strict=True):
+        if "start" in record.dims:
+            raise ValueError(
+                f"{name}: got the dimension 'start'; allowed is one of them, record.isel(start=0)"
+            )
         if "time" not in record.coords:
             raise ValueError(f"{name}: got no coordinate 'time'; allowed is a record")
     units = [record["time"].attrs.get("unit") for record in (first, second)]

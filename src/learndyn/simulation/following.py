@@ -120,7 +120,8 @@ def _kept(engine, recording: Recording, group: Group, piece: Piece, carried, rea
     cut = lambda rows: np.asarray(rows)[:asked, : piece.kept]
     values, gone = to_numpy(jax.tree.map(cut, read))
     for place in range(asked):
-        more = engine.between(carried, place)
+        # What has diverged is not shown to functions that may not bear it.
+        more = None if np.any(gone[place]) else engine.between(carried, place)
         if more is not None:
             values, gone = _joined(values, gone, place, *more)
     return recording.take((group.start, group.runs), piece.asked, values, gone)
