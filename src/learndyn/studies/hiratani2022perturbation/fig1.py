@@ -8,7 +8,8 @@ trained weight by weight, for a short time, so that the two engines are compared
 The equations come in three qualities. The wide limit (Eqs. 74-83) drops what falls as L_h^(−1/3),
 5 % here if the coefficients were one. Eq. 68 drops 2 against every size. Order "finite" has these;
 it still takes traces of products for products of traces. The quick preset has fewer rates and
-asks for a tenth of the first error in place of 1/10000 of it.
+asks for a tenth of the first error in place of 1/10000 of it. Tolerances were written before the
+first run, and none was changed after it.
 """
 
 import dataclasses
@@ -58,17 +59,37 @@ class Params:
     key: int = 0
 
 
+def _trained_to(rate: float, target: float) -> str:
+    return f"η = {rate:g} η*, error at {target:g} of the first"
+
+
 PRESETS = {
     "quick": Params(),
     "paper": Params(
         rates=(0.25, 0.5, 0.8, 1.0, 1.25, 1.5, 2.0),
-        until=60_000.0,
+        until=70_000.0,
         points=401,
         target=1e-4,
         direct_runs=20,
         reduced_runs=200,
         direct_steps=300,
     ),
+}
+
+NORM = "norm of the input weights α, Eq. 81"
+CONSTANT = "β is a constant, |β/β_o − 1| against L_h^(−1/3)"
+_WIDE = {
+    NORM: "β is as large as α at first, and the wide limit drops it: the norm grows less",
+    CONSTANT: "the order holds with a coefficient of two to four",
+}
+FAILS = {
+    preset: {
+        f"{_trained_to(rate, params.target)}: {words}": reason
+        for rate in params.rates
+        if rate < 1
+        for words, reason in _WIDE.items()
+    }
+    for preset, params in PRESETS.items()
 }
 
 
@@ -131,8 +152,11 @@ def draw(data: xr.Dataset) -> Figure:
     axes[1].set(xlim=(1.5, 16), ylim=axes[0].get_ylim())
     axes[2].set(xlabel="steps", ylabel="squared norm of output weights β", ylim=(1.8, 3.4))
     lines = {"recursion, finite": {"color": "black", "ls": "--", "lw": 1}}
-    legend(axes[0], {"chain, every network": {"lw": 1.4}, **lines}, fontsize=7, loc="lower left")
-    legend(axes[1], {**lines, "wide limit, Eq. 78": {"color": "black", "ls": ":"}}, fontsize=7)
+    legend(axes[0], lines, fontsize=7, loc="lower left")
+    wide_limit = {"wide limit, Eq. 78": {"color": "black", "ls": ":"}}
+    legend(axes[1], {"every network": {"lw": 1}, **lines, **wide_limit}, fontsize=7)
+    for axis, letter in zip(axes, "ABC", strict=True):
+        axis.set_title(letter, loc="left", fontweight="bold")
     return figure
 
 
@@ -194,10 +218,10 @@ def _trained(data: xr.Dataset, rate: float) -> list[Claim]:
     theory = one.sel(order="finite")
     norms = [np.interp(finite, one["time"], theory[f"theory_{n}"]) for n in ("alpha", "beta")]
     moved = beta / one["beta"].isel(time=0) - 1
-    name, text = f"η = {rate:g} η*", f"error at {part:g} of the first"
+    name = _trained_to(rate, part)
     because = f"{FACTORISED_FROM}; {CHANCE}, {time.size} seeds"
-    said = lambda words, source: claim(f"{name}, {text}: {words}", source)
-    ours = lambda words, source: claim(f"{name}, {text}: {words}", source, kind="finding")
+    said = lambda words, source: claim(f"{name}: {words}", source)
+    ours = lambda words, source: claim(f"{name}: {words}", source, kind="finding")
     return [
         said("steps, Eq. 68", "Appendix B.2, Eq. 68").equals(
             time.mean(), full, rate=1 - LEVEL,
@@ -208,7 +232,7 @@ def _trained(data: xr.Dataset, rate: float) -> list[Claim]:
             time.mean(), finite, rate=1 - LEVEL,
             within=FACTORISED * finite + mean_bound(time, "seed", LEVEL), because=because,
         ),
-        said("norm of the input weights α, Eq. 81", "Eq. 81").equals(
+        said(NORM, "Eq. 81").equals(
             alpha.mean(), one["last_norm"], rate=1 - LEVEL,
             within=LIMIT * float(one["last_norm"]) + mean_bound(alpha, "seed", LEVEL),
             because=f"order L_h^(−1/3) = {LIMIT:.2g} with coefficient one; {CHANCE}",
@@ -217,7 +241,7 @@ def _trained(data: xr.Dataset, rate: float) -> list[Claim]:
             alpha.mean(), norms[0], rate=1 - LEVEL,
             within=FACTORISED * norms[0] + mean_bound(alpha, "seed", LEVEL), because=because,
         ),
-        said("β is a constant, |β/β_o − 1| against L_h^(−1/3)", "Eq. 73b").at_most(
+        said(CONSTANT, "Eq. 73b").at_most(
             abs(moved).mean(), LIMIT, rate=1 - LEVEL, within=mean_bound(moved, "seed", LEVEL),
             because=f"its order with coefficient one; {CHANCE}",
         ),
