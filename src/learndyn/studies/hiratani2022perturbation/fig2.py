@@ -4,7 +4,8 @@ Every point is the shortest of the mean times of ten seeds at a few rates around
 between 10⁻² and 10 of η*; outside of the rates here training is longer than inside, or never
 ends. Lines are the closed forms of the wide limit (Eq. 80, Eq. 96) and the recursion of order
 "finite", the shortest over the same rates. The quick preset has fewer rates and sizes and asks for
-a tenth of the first error in place of 1/10000 of it; the hidden width stays.
+a tenth of the first error in place of 1/10000 of it; the hidden width stays. Tolerances were
+written before the first run, and none was changed after it.
 """
 
 import dataclasses
@@ -65,6 +66,20 @@ PRESETS = {
         sgd_rates=(0.7, 0.85, 1.0, 1.15),
         target=1e-4,
     ),
+}
+
+_LIMIT = "the wide limit drops β against α, which are equal at first: training is shorter"
+_SAME = {
+    "100-1000-10: shortest training, Eq. 80": _LIMIT,
+    "100-10000-10: shortest training, Eq. 80": _LIMIT,
+    "the shortest training does not depend on L_h: 100-10000-10 over 100-1000-10":
+        "what is dropped falls as L_h^(−1/3) with a coefficient of several",
+}  # fmt: skip
+_EXPONENT = "exponent of L_y in the shortest training, that of Eq. 80"
+_MOMENTS = "fourth moments add 2 to every L_y, so that training with few outputs is longer"
+FAILS = {
+    "quick": {**_SAME, f"100-10000-3 to 100-10000-10: {_EXPONENT}": _MOMENTS},
+    "paper": {**_SAME, f"100-10000-1 to 100-10000-30: {_EXPONENT}": _MOMENTS},
 }
 
 
@@ -131,8 +146,10 @@ def draw(data: xr.Dataset) -> Figure:
     figure, axes = panels(2, columns=2, size=(4.4, 3.6))
     for axis, name, other, at in ((axes[0], "L_h", "L_y", L_Y), (axes[1], "L_y", "L_h", L_H)):
         _panel(axis, data.isel(case=data[other].values == at), name)
-    axes[0].set(xlabel="hidden units $L_h$", ylabel="steps of the shortest training", title="A")
-    axes[1].set(xlabel="outputs $L_y$", title="B")
+    axes[0].set(xlabel="hidden units $L_h$", ylabel="steps of the shortest training")
+    axes[1].set(xlabel="outputs $L_y$")
+    for axis, letter in zip(axes, "AB", strict=True):
+        axis.set_title(letter, loc="left", fontweight="bold")
     legend(axes[0], fontsize=7, loc="center right")
     return figure
 
@@ -144,10 +161,12 @@ def _panel(axis: Axes, data: xr.Dataset, name: str) -> None:
     sgd = [_fastest(data["sgd_time"].isel(case=i), "sgd_rate") for i in range(len(x))]
     axis.plot(x, data["eq80"], "C1-", lw=1.2, label="node perturbation, Eq. 80")
     axis.plot(x, finite, "C1--", lw=1.2, label="recursion, finite")
-    axis.plot(x, [each.mean() for each in best], "C1o", ms=5, label="networks")
+    axis.plot(x, [each.mean() for each in best], "C1o", ms=5, label="networks, node perturbation")
     axis.plot(x, data["eq96"], "C0-", lw=1.2, label="SGD, Eq. 96")
-    axis.plot(x, [each.mean() for each in sgd], "C0o", ms=5, label="networks")
-    axis.set(xscale="log", yscale="log")
+    axis.plot(x, [each.mean() for each in sgd], "C0o", ms=5, label="networks, SGD")
+    axis.set(xscale="log", yscale="log", ylim=(0.5 * data["eq96"].min(), 2 * data["eq80"].max()))
+    axis.set_xticks(x, [f"{n:g}" for n in x])
+    axis.minorticks_off()
 
 
 def _fastest(times: xr.DataArray, rate: str) -> xr.DataArray:
@@ -237,7 +256,7 @@ def _outputs(data: xr.Dataset) -> list[Claim]:
     small = 2 / L_X + L_X / L_H
     said = lambda text, source, **kind: claim(f"{names}: {text}", source, **kind)
     return [
-        said("exponent of L_y in the shortest training, that of Eq. 80", "Eq. 80, Fig. 2B").equals(
+        said(_EXPONENT, "Eq. 80, Fig. 2B").equals(
             found, slope(lambda one: one["eq80"]), rate=1 - LEVEL,
             within=(2 * L_H ** (-1 / 3) + scatter(best)) / span,
             because=f"order L_h^(−1/3), coefficient one, at both ends; {_chance(best[0])}",
