@@ -146,13 +146,15 @@ def draw(data: xr.Dataset) -> Figure:
         _plane(axes[1], one, color)
         _seeds(axes[2], one, color)
     first = float(data["epsilon"].isel(time=0).mean())
-    axes[0].set(xlabel="steps", ylabel="error ε, mean of the seeds", yscale="log")
+    axes[0].set(xlabel="thousands of steps", ylabel="error ε, mean of the seeds", yscale="log")
     axes[0].set_ylim(0.3 * data.attrs["target"] * first, 30 * first)
     axes[1].set(xlabel="squared norm of input weights α", ylabel="error ε", yscale="log")
     axes[1].set(xlim=(1.5, 16), ylim=axes[0].get_ylim())
-    axes[2].set(xlabel="steps", ylabel="squared norm of output weights β", ylim=(1.8, 3.4))
+    axes[2].set(
+        xlabel="thousands of steps", ylabel="squared norm of output weights β", ylim=(1.8, 3.4)
+    )
     lines = {"recursion, finite": {"color": "black", "ls": "--", "lw": 1}}
-    legend(axes[0], lines, fontsize=7, loc="lower left")
+    legend(axes[0], lines, fontsize=7, loc="upper right")
     wide_limit = {"wide limit, Eq. 78": {"color": "black", "ls": ":"}}
     legend(axes[1], {"every network": {"lw": 1}, **lines, **wide_limit}, fontsize=7)
     for axis, letter in zip(axes, "ABC", strict=True):
@@ -162,9 +164,9 @@ def draw(data: xr.Dataset) -> Figure:
 
 def _over_time(axis: Axes, one: xr.Dataset, name: str, color: str, label: str) -> None:
     mean = one[name].mean("seed", skipna=False)
-    axis.plot(one["time"], mean, color=color, lw=1.4, label=label)
+    axis.plot(one["time"] / 1000, mean, color=color, lw=1.4, label=label)
     theory = one[f"theory_{name}"].sel(order="finite")
-    axis.plot(one["time"], theory, color="black", ls="--", lw=0.8)
+    axis.plot(one["time"] / 1000, theory, color="black", ls="--", lw=0.8)
 
 
 def _plane(axis: Axes, one: xr.Dataset, color: str) -> None:
@@ -177,9 +179,9 @@ def _plane(axis: Axes, one: xr.Dataset, color: str) -> None:
 
 
 def _seeds(axis: Axes, one: xr.Dataset, color: str) -> None:
-    axis.plot(one["time"], one["beta"].T, color=color, lw=0.6, alpha=0.6)
+    axis.plot(one["time"] / 1000, one["beta"].T, color=color, lw=0.6, alpha=0.6)
     theory = one["theory_beta"].sel(order="finite")
-    axis.plot(one["time"], theory, color="black", ls="--", lw=0.8)
+    axis.plot(one["time"] / 1000, theory, color="black", ls="--", lw=0.8)
 
 
 def check(data: xr.Dataset) -> list[Claim]:
