@@ -169,7 +169,7 @@ def _panel(axis: Axes, data: xr.Dataset, name: str) -> None:
     axis.plot(x, data["eq96"], "C0-", lw=1.2, label="SGD, Eq. 96")
     axis.plot(x, [each.mean() for each in sgd], "C0o", ms=5, label="networks, SGD")
     axis.set(xscale="log", yscale="log", ylim=(0.5 * data["eq96"].min(), 2 * theory.max()))
-    axis.set_xticks(x, [f"{n:g}" for n in x])
+    axis.set_xticks(x, [f"{n:,}" for n in x])
     axis.minorticks_off()
 
 
