@@ -9,7 +9,9 @@ chain rests: networks of D are trained weight by weight, beside such without nor
 The recursions come with their own sensitivity: a signal that is 4.4 % smaller acts as a rate that
 is so much larger, and near η* this moves the lowest error by a quarter. Eq. 85 drops what
 falls as L_h^(−1/3) and 2 against sizes; with c_o a near 2 it multiplies both by 2/(2 − c_o a).
-The quick preset has rates at which the error returns soon, and in D a narrow layer.
+It is looked at below η* only: above, that factor is beyond ten. The quick preset is shorter and
+has a narrow layer in D. Tolerances were written before the first run. After it, Eq. 85 at 1.2 η*
+was left out, whose tolerance had come out as 3, and the quick preset got 0.85 η* for η*.
 """
 
 import dataclasses
@@ -44,7 +46,8 @@ from learndyn.theory.perturbation.setting import Setting
 TITLE = "Node perturbation with label noise, and with normalised rows"
 SEEN = ("epsilon", "alpha")
 THEORIES = ("full", "finite", "finite, rate + 4.4 %")
-SOONER = 1.5  # a return is expected where the recursion's comes that much before the end
+SOONER = 1.5  # a return is expected where the recursion's comes that much before the end ...
+FAR = 0.1  # ... and none where its last error is below this part of the first
 LEVEL = 0.01  # chance of a false alarm in each claim on random runs
 CHANCE = f"Student t at {LEVEL:.0%}, {{}} seeds"
 
@@ -56,9 +59,9 @@ class Params:
     Times of A to C are spaced geometrically.
     """
 
-    rates: tuple[float, ...] = (1.0, 1.2)
+    rates: tuple[float, ...] = (0.85, 1.2)
     seeds: int = SEEDS
-    until: float = 40_000.0
+    until: float = 20_000.0
     points: int = 241
     hidden: tuple[int, ...] = (300,)
     normalised_rate: float = 1.2
@@ -190,6 +193,8 @@ def _landmarks(axis: Axes, data: xr.Dataset) -> None:
         axis.plot(rates, theory, "k--", lw=0.8)
         axis.plot([], [], marker, color=color, ms=4, label=label)
     axis.set(xlabel="learning rate η/η*", ylabel="steps", yscale="log")
+    axis.set_xticks(rates, [f"{rate:g}" for rate in rates])
+    axis.minorticks_off()
     legend(axis, {"recursion, finite": {"color": "black", "ls": "--"}}, fontsize=7)
 
 
@@ -198,7 +203,7 @@ def _rows(axis: Axes, data: xr.Dataset) -> None:
         one, color = data.sel(hidden=width), f"C{number}"
         times = one["later"] / 1000
         axis.plot(times, one["normalised"].mean("network"), color=color, label=f"$L_h$ = {width}")
-        axis.plot(times, one["alone"].median("network"), color=color, ls=":")
+        axis.plot(times, one["alone"].fillna(np.inf).median("network"), color=color, ls=":")
     first = float(data["alone"].isel(later=0).mean())
     axis.set(xlabel="thousands of steps", ylabel="error ε", yscale="log", ylim=(None, 10 * first))
     legend(axis, {"rows normalised": {}, "not, median": {"ls": ":"}}, fontsize=7)
@@ -230,17 +235,18 @@ def check(data: xr.Dataset) -> list[Claim]:
 
 def _rate(one: xr.Dataset) -> list[Claim]:
     back, theory = _when(one, "epsilon")["back"], _when(one.drop_dims("seed"), "theory_epsilon")
-    expected, end = theory["back"][1], float(one["time"][-1])
-    returns = bool(expected * SOONER < end)
-    words = "the error returns" if returns else "the error does not return"
-    name = f"η = {float(one['rate']):g} η*"
-    share = np.mean(np.isfinite(back) == returns)
-    said = claim(f"{name}: {words} within {end:g} steps, share of seeds", "Fig. 3A, Eq. 84")
-    rows = [
-        said.at_least(share, 1.0, because=f"the recursion's return, {SOONER:g} times sooner"),
-        *_lowest_errors(one, name),
-    ]
-    return [*rows, _return(one, name, back, theory["back"])] if returns else rows
+    name, end = f"η = {float(one['rate']):g} η*", float(one["time"][-1])
+    curve = one["theory_epsilon"].sel(theory="finite")
+    if theory["back"][1] * SOONER < end:
+        words, share = "the error returns", np.mean(np.isfinite(back))
+        rows = [_return(one, name, back, theory["back"])]
+    elif float(curve[-1] / curve[0]) < FAR:
+        words, share, rows = "the error has not returned", np.mean(np.isnan(back)), []
+    else:
+        return _lowest_errors(one, name)
+    said = claim(f"{name}, {end:g} steps: {words}, share of seeds", "Fig. 3A, Eq. 84")
+    because = f"the recursion is back {SOONER:g} times sooner, or below {FAR:g} of its first error"
+    return [said.at_least(share, 1.0, because=because), *rows, *_lowest_errors(one, name)]
 
 
 def _lowest_errors(one: xr.Dataset, name: str) -> list[Claim]:
@@ -252,6 +258,7 @@ def _lowest_errors(one: xr.Dataset, name: str) -> list[Claim]:
     chance, moved = mean_bound(found, "seed", LEVEL), abs(larger - finite)
     why = f"{FACTORISED:.1%} of the signal (Eq. 57) as a larger rate; {CHANCE.format(found.size)}"
     said = lambda text, source, **kind: claim(f"{name}: {text}", source, **kind)
+    stable = float(one["rate"]) < 1
     return [
         said("log of the lowest error over the first, Eq. 68", "Appendix B.2, Fig. 3A").equals(
             found.mean(), full, within=abs(finite - full) + moved + chance, rate=1 - LEVEL,
@@ -261,7 +268,7 @@ def _lowest_errors(one: xr.Dataset, name: str) -> list[Claim]:
              kind="finding").equals(
             found.mean(), finite, within=moved + chance, rate=1 - LEVEL, because=why
         ),
-        _on_nullcline(float(one["c_o"]), epsilon, alpha, name),
+        *([_on_nullcline(float(one["c_o"]), epsilon, alpha, name)] if stable else []),
     ]  # fmt: skip
 
 
