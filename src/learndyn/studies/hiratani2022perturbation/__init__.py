@@ -1,0 +1,1 @@
+"""On the stability and scalability of node perturbation learning (its supplement)."""
