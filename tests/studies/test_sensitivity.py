@@ -38,16 +38,12 @@ UNTURNED = {
     "worschech2024scaling/fig2": [
         "N = L = 128, η = 1, α = 1: exact mean over median of runs: rare runs carry the mean",
     ],
-    "worschech2024scaling/fig4": [
-        "e-folds of the plateau, until R reaches e R*: ln(B/σ_P)",
-    ],
     "worschech2024scaling/fig5": [
         "the plateau grows with M: exact τ_esc, M = 16 over M = 3, geometric mean of 50 teachers",
         "τ_esc of a typical teacher grows with M = 1000000 to the power",
         "τ_esc of a typical teacher grows with L = 1000000 to the power",
     ],
     "worschech2024scaling/fig6": [
-        "asymptotic regime: students without a teacher of their own at the end, median",
         "β = 0.75: exponent of the late law, typical teacher, L = 1000000",
         "β = 1: exponent of the late law, typical teacher, L = 1000000",
         "β = 1.5: exponent of the late law, typical teacher, L = 1000000",
@@ -58,7 +54,7 @@ UNTURNED = {
         "drawn teachers: Eq. 116 is longer than the fastest growth (least excess)",
     ],
 }
-MOST = 22
+MOST = 20
 
 
 def test_wrong_data_turn_every_counted_claim(ran):

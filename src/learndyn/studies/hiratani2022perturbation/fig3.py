@@ -9,14 +9,17 @@ chain rests: networks of D are trained weight by weight, beside such without nor
 The recursions come with their own sensitivity: a signal that is 4.4 % smaller acts as a rate that
 is so much larger, and near η* this moves the lowest error by a quarter. Eq. 85 drops what
 falls as L_h^(−1/3) and 2 against sizes; with c_o a near 2 it multiplies both by 2/(2 − c_o a).
-It is looked at below η* only: above, that factor is beyond ten. The quick preset is shorter and
-has a narrow layer in D. Tolerances were written before the first run. After it, Eq. 85 at 1.2 η*
+It is looked at below η* only: above, that factor is beyond ten. The quick preset is shorter; in
+D it has 2 η*, where networks without normalisation are soon back. Tolerances were written before the first run. After it, Eq. 85 at 1.2 η*
 was left out, whose tolerance had come out as 3, and the quick preset got 0.85 η* for η*. Two rows
 that no wrong data turned were recast: returns are held against the recursion's time, and that the
-error does not grow with normalised rows became its level against Eq. 85.
+error does not grow with normalised rows became its level against Eq. 85, where training is long
+enough to see one. D of the quick preset had 300 hidden units, 1.2 η* and 10⁴ steps in its first run.
 """
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -49,6 +52,7 @@ TITLE = "Node perturbation with label noise, and with normalised rows"
 SEEN = ("epsilon", "alpha")
 THEORIES = ("full", "finite", "finite, rate + 4.4 %")
 SOONER = 1.5  # a return is expected where the recursion's comes that much before the end ...
+SETTLED = 8000  # steps after which errors with normalised rows have a level
 FAR = 0.1  # ... and none where its last error is below this part of the first
 LEVEL = 0.01  # chance of a false alarm in each claim on random runs
 CHANCE = f"Student t at {LEVEL:.0%}, {{}} seeds"
@@ -65,11 +69,11 @@ class Params:
     seeds: int = SEEDS
     until: float = 20_000.0
     points: int = 241
-    hidden: tuple[int, ...] = (300,)
-    normalised_rate: float = 1.2
-    normalised_seeds: int = 4
-    normalised_until: float = 10_000.0
-    normalised_points: int = 61
+    hidden: tuple[int, ...] = (L_H,)
+    normalised_rate: float = 2.0
+    normalised_seeds: int = 3
+    normalised_until: float = 1500.0
+    normalised_points: int = 31
     key: int = 0
 
 
@@ -310,28 +314,34 @@ def _return(one: xr.Dataset, name: str, back: np.ndarray, theory: np.ndarray) ->
 
 def _width(one: xr.Dataset) -> list[Claim]:
     """Normalised rows at one width."""
-    kept, L_h, count = one["normalised"], int(one["hidden"]), one.sizes["network"]
-    below = kept.isel(later=-1) < one["alone"].min("later")
-    c_o, norms = float(one["rows_c_o"]), one["norm"]
-    a = norms.isel(later=-1).values / L_X * L_h**-wide.KAPPA
-    last = kept.isel(later=slice(-(one.sizes["later"] // 4), None)).mean("later")
-    ratio = last / wide.nullcline(a, c_o, L_X, NOISE)
+    L_h, norms = int(one["hidden"]), one["norm"]
+    below = one["normalised"].isel(later=-1) < one["alone"].min("later")
     drift = abs(norms / norms.isel(later=0) - 1).max()
     rounding = float(one["later"][-1]) * float(np.finfo(np.float32).eps)
     said = lambda text, **kind: claim(
         f"rows normalised, L_h = {L_h}: {text}", "Eq. 108, Fig. 3D", **kind
     )
-    return [
+    rows = [
         said("last error below the lowest without, share of networks").at_least(
             below.mean(), 1.0, because="an order, network by network"
         ),
-        said("error of the last quarter over Eq. 85 at the norm that is kept", kind="finding")
-        .equals(ratio.mean(), 1.0, rate=1 - LEVEL,
-                within=_dropped(L_h) * float(np.mean(2 / (2 - c_o * a)))
-                + mean_bound(ratio, "network", LEVEL),
-                because=f"L_h^(−1/3) and 2 against sizes, {_dropped(L_h):.2g}, times "
-                f"2/(2 − c_o a); {CHANCE.format(count)}"),
         said("squared norm of the input weights, largest change", kind="theorem").at_most(
             drift, rounding, because="rounding of every step"
         ),
-    ]  # fmt: skip
+    ]
+    return [*rows, *([_level(one, said)] if float(one["later"][-1]) >= SETTLED else [])]
+
+
+def _level(one: xr.Dataset, said: Callable[..., Any]) -> Claim:
+    """The error at which networks with normalised rows stay."""
+    L_h, c_o = int(one["hidden"]), float(one["rows_c_o"])
+    a = one["norm"].isel(later=-1).values / L_X * L_h**-wide.KAPPA
+    last = one["normalised"].isel(later=slice(-(one.sizes["later"] // 4), None)).mean("later")
+    ratio, dropped = last / wide.nullcline(a, c_o, L_X, NOISE), _dropped(L_h)
+    text = "error of the last quarter over Eq. 85 at the norm that is kept"
+    return said(text, kind="finding").equals(
+        ratio.mean(), 1.0, rate=1 - LEVEL,
+        within=dropped * float(np.mean(2 / (2 - c_o * a))) + mean_bound(ratio, "network", LEVEL),
+        because=f"L_h^(−1/3) and 2 against sizes, {dropped:.2g}, times 2/(2 − c_o a); "
+        f"{CHANCE.format(one.sizes['network'])}",
+    )  # fmt: skip
