@@ -10,11 +10,13 @@ The recursions come with their own sensitivity: a signal that is 4.4 % smaller a
 is so much larger, and near η* this moves the lowest error by a quarter. Eq. 85 drops what
 falls as L_h^(−1/3) and 2 against sizes; with c_o a near 2 it multiplies both by 2/(2 − c_o a).
 It is looked at below η* only: above, that factor is beyond ten. The quick preset is shorter; in
-D it has 2 η*, where networks without normalisation are soon back. Tolerances were written before the first run. After it, Eq. 85 at 1.2 η*
-was left out, whose tolerance had come out as 3, and the quick preset got 0.85 η* for η*. Two rows
-that no wrong data turned were recast: returns are held against the recursion's time, and that the
-error does not grow with normalised rows became its level against Eq. 85, where training is long
-enough to see one. D of the quick preset had 300 hidden units, 1.2 η* and 10⁴ steps in its first run.
+D it has 2 η*, where networks without normalisation are soon back.
+
+Tolerances were written before the first run. After it, Eq. 85 at 1.2 η* was left out, whose
+tolerance had come out as 3, and the quick preset got 0.85 η* for η*. Two rows that no wrong data
+turned were recast: returns are held against the recursion's time, and that the error does not grow
+with normalised rows became its level against Eq. 85, where training is long enough to see one. D
+of the quick preset had 300 hidden units, 1.2 η* and 10⁴ steps at first.
 """
 
 import dataclasses
