@@ -17,6 +17,7 @@ from learndyn.networks import Orthonormal as Orthonormal
 from learndyn.networks import SmallRandom as SmallRandom
 from learndyn.networks import Typical as Typical
 from learndyn.networks import Xavier as Xavier
+from learndyn.networks import as_model as as_model
 from learndyn.networks import forward as forward
 from learndyn.networks import tap as tap
 from learndyn.plotting import plot as plot

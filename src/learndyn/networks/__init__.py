@@ -14,7 +14,9 @@ from learndyn.networks.layers import Xavier as Xavier
 from learndyn.networks.linear_teacher import LinearTeacher as LinearTeacher
 from learndyn.networks.mlp import MLP as MLP
 from learndyn.networks.model import Model as Model
+from learndyn.networks.module import as_model as as_model
 from learndyn.networks.network import Network as Network
+from learndyn.networks.probed import Probed as Probed
 from learndyn.networks.taps import forward as forward
 from learndyn.networks.taps import revisit as revisit
 from learndyn.networks.taps import tap as tap
