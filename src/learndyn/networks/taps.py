@@ -131,7 +131,7 @@ def _evaluate(jaxpr: Any, consts: Any, arguments: Any, visit: Visit) -> list[Arr
     return [read(v) for v in jaxpr.outvars]
 
 
-def _run(equation: Any, arguments: list[Array], visit: Visit) -> list[Array]:
+def _run(equation: Any, arguments: list[Any], visit: Visit) -> list[Array]:
     if equation.primitive is _tap:
         return [visit(equation.params["name"], arguments[0])]
     name = next(filter(None, map(_first_tap, called(equation))), None)
