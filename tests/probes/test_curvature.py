@@ -153,3 +153,25 @@ BROKEN = eqx.tree_at(lambda m: m.layers[1].bias, MODULE, jnp.full(2, jnp.nan))
 def test_bad_input_is_refused_in_one_line(call):
     with pytest.raises(ValueError, match=r"\A[A-Za-z]+: [^\n]*allowed[^\n]*\Z"):
         call()
+
+
+def test_the_linear_twin_diverges_above_the_kernels_rate():
+    """Descent on f_lin with 3 % less than η_crit settles, with 3 % more it blows up.
+
+    Its residual along the kernel's first eigenvector is multiplied by 1 − 2 η/η_crit a step.
+    """
+    network = ld.MLP([3, 16, 2], "tanh", bias=True)
+    model = ld.Model(network, network.sample(np.random.default_rng(1), (3,)))
+    twin = ld.linearise(model)
+    critical = float(p.critical_learning_rate(ld.Model(twin, model.weights), X))
+    assert critical == pytest.approx(float(p.critical_learning_rate(model, X)), rel=1e-10)
+    for share in (0.97, 1.03):
+        system = ld.System(ld.Dataset(X, Y), twin, ld.GradientDescent(share * critical))
+        start = ld.start(system, weights=model.weights)
+        found = ld.simulate(
+            system, [0, 20, 40, 2000], start=start, dtype="float64",
+            probes={"top": lambda model: p.split_loss(model, X, Y, s=1).top},
+        )  # fmt: skip
+        assert (found["outcome"].values[0] == "diverged") == (share > 1)
+        top = found["top"].values[0, :3]
+        np.testing.assert_allclose(top[1:] / top[:-1], (1 - 2 * share) ** 40, rtol=1e-8)
