@@ -10,8 +10,10 @@ import jax.numpy as jnp
 
 from learndyn.networks.base import Weights
 from learndyn.networks.jacobian import rows_of
+from learndyn.numerics.memory import memory
 from learndyn.numerics.types import Array
 
+SHARE = 4  # a kernel may take this part of the memory, since its terms are added up
 BLOCK = 2**26  # numbers that the rows of one block of examples may take, 512 MB in float64
 
 
@@ -38,13 +40,17 @@ def kernel(
 
     Returns:
         The kernel, (n, k, n', k), outputs flattened.
+
+    Raises:
+        ValueError: for a kernel that does not fit into memory.
     """
     rows = functools.partial(rows_of, apply, weights)
+    other = x if x2 is None else x2
+    _check_fits(len(x), len(other), jax.eval_shape(apply, weights, x[:1]))
     size = max(1, block // _numbers(rows, x))
     if x2 is None and len(x) <= size:
         found = rows(x)
         return _gram(found, found)
-    other = x if x2 is None else x2
     if max(len(x), len(other)) <= size:
         return _gram(rows(x), rows(other))
     one = lambda mine: jax.lax.map(lambda theirs: _gram(mine, rows(theirs)), _blocks(other, size))
@@ -57,6 +63,18 @@ def kernel(
 def _gram(rows: list[Any], others: list[Any]) -> Array:
     products = (a.gram(b) for a, b in zip(rows, others, strict=True))
     return functools.reduce(operator.add, products)
+
+
+def _check_fits(n: int, others: int, output: Any) -> None:
+    k, allowed = output.size, memory() // SHARE
+    needed = n * others * k**2 * output.dtype.itemsize
+    if needed > allowed:
+        pairs = f"{n} × {others} examples of {k} output{'s' if k > 1 else ''}"
+        raise ValueError(
+            f"x: got {pairs}, whose kernel takes {needed / 2**30:.3g} GiB; allowed here are "
+            f"{allowed / 2**30:.3g} GiB; probes.kernel_operator(model, x) multiplies by it "
+            "instead, at one backward and one forward pass over x a product"
+        )
 
 
 def _numbers(rows: Callable[[Array], list[Any]], x: Array) -> int:

@@ -142,19 +142,19 @@ def _exact(
     precision = float(np.finfo(model.dtype).eps)
     allowed = 10 * precision if tolerance is None else float(non_negative("tolerance", tolerance))
     model, x, mean = labelled(model, x, y, loss)
-    start = _start(model, x, y, loss).astype(model.dtype)
+    start = _start(model, x, y, loss)
     top = largest_from(operator_of(model, x, mean).matvec, start, allowed)
     return top, convention_of(model, x, mean)
 
 
 def _start(model: Any, x: Array, y: Array, loss: AbstractLoss) -> np.ndarray:
     """The Gauss-Newton part's eigenvector Jᵀ A^½ u, and some of all other directions."""
-    noise = np.random.default_rng(0).standard_normal(model.size)
+    noise = np.random.default_rng(0).standard_normal(model.size, model.dtype)
     if len(x) * model.outputs_each(x) > DENSE:
         return noise
     matrix, roots = _gauss_newton(model, x, y, loss)
     u = top_eigen(matrix, 1)[1].reshape(len(x), -1)
     u = u if roots is None else np.einsum("nij,nj->ni", roots, u)
     pulled = model.vjp(x, u)
-    size = np.linalg.norm(pulled)
-    return noise if size == 0 else pulled / size + NOISE * noise / np.linalg.norm(noise)
+    size, share = np.linalg.norm(pulled), NOISE / np.linalg.norm(noise)
+    return noise if size == 0 else pulled / size + share * noise

@@ -9,11 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from learndyn.networks import Probed, as_model
+from learndyn.networks import as_model
 from learndyn.numerics import dense
 from learndyn.numerics.checks import instance, non_negative, one_of
 from learndyn.numerics.lanczos import top_eigen
-from learndyn.numerics.memory import memory
 from learndyn.numerics.types import Array, Number
 from learndyn.probes.examples import (
     MeanLoss,
@@ -28,7 +27,6 @@ from learndyn.problems.losses import loss_given
 
 BATCH = 1024  # examples that the operator sends through the network at once
 DENSE = 2048  # rows up to which a kernel is held rather than multiplied by
-SHARE = 4  # a kernel may take this part of the memory, since its terms are added up
 NORMS = ("frobenius", "spectral")
 
 
@@ -72,8 +70,10 @@ def ntk(model: Any, x: Array, x2: Array | None = None) -> Array:
     """
     model, x = as_model(model), checked_inputs("x", x)
     x2 = None if x2 is None else checked_inputs("x2", x2)
-    _check_fits(model, x, x if x2 is None else x2)
-    found = known(model, "kernel", model.kernel(x, x2))
+    try:
+        found = known(model, "kernel", model.kernel(x, x2))
+    except ValueError as error:  # one line, without the note that JAX adds
+        raise ValueError(*error.args) from None
     return found[:, 0, :, 0] if found.shape[1] == 1 else found
 
 
@@ -258,15 +258,3 @@ def _batches(x: Any) -> Any:
     if not isinstance(x, Iterable):
         raise ValueError(f"x: got a {type(x).__name__}; allowed is an array, or batches of them")
     return list(x) if isinstance(x, Iterator) else x
-
-
-def _check_fits(model: Probed, x: Array, x2: Array) -> None:
-    k = model.outputs_each(x)
-    needed, allowed = len(x) * len(x2) * k**2 * np.dtype(model.dtype).itemsize, memory() // SHARE
-    if needed > allowed:
-        pairs = f"{len(x)} × {len(x2)} examples of {k} output{'s' if k > 1 else ''}"
-        raise ValueError(
-            f"x: got {pairs}, whose kernel takes {needed / 2**30:.3g} GiB; allowed here are "
-            f"{allowed / 2**30:.3g} GiB; kernel_operator(model, x) multiplies by it instead, at "
-            "one backward and one forward pass over x a product"
-        )
