@@ -40,8 +40,10 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/foundation.py
 	$(BIN)/python benchmarks/reduced.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/twins.py
 	$(BIN)/python benchmarks/perturbation.py
 	$(BIN)/python benchmarks/perturbation_theory.py
+	$(BIN)/python benchmarks/instruments.py
 
 # docs/results/README.md from the results that are kept there.
 results: $(VENV)/.installed

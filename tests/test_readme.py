@@ -20,3 +20,13 @@ def test_the_ten_lines_run(tmp_path, monkeypatch, capsys):
 def test_every_file_it_names_is_there():
     for target in re.findall(r"\]\(([^)]+)\)", README.read_text()):
         assert (README.parent / target).exists(), target
+
+
+def test_the_page_on_instruments_runs(capsys):
+    page = (README.parent / "docs" / "instruments.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    names: dict = {}
+    exec(compile(block, "instruments.md", "exec"), names)
+    rate, sharpness = float(names["rate"]), names["top"].values[0]
+    assert abs(rate * sharpness - 2) < 1e-4 and names["kernel"].shape == (20, 3, 20, 3)
+    assert "relu" in capsys.readouterr().out

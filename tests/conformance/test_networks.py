@@ -1,13 +1,22 @@
 """One battery over every network and every law of initialisation."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import learndyn as ld
+from learndyn.system.encoding import decode, encode
 
 TARGET = np.array([[1.2, 0.3, -0.4], [0.1, 0.9, 0.5]])
+
+
+def twin(expand, network):
+    return expand(ld.Model(network, network.sample(np.random.default_rng(5), (3,))))
+
+
 NETWORKS = {
     "linear": ld.Committee(2, "linear", scale=0.7),
     "erf": ld.Committee(3, "erf", init=ld.Orthonormal(0.5)),
@@ -16,6 +25,13 @@ NETWORKS = {
     "small": ld.DeepLinear([3, 2, 2], init=ld.SmallRandom(0.1)),
     "aligned": ld.DeepLinear([3, 1, 4, 2], init=ld.Aligned(0.5)),
     "teacher": ld.LinearTeacher(2, TARGET),
+    "mlp": ld.MLP([3, 4, 2], "tanh", bias=True, output="softmax"),
+    "dense net": ld.DenseNet([3, 4, 4, 1], "relu", bias=True),
+    "dropped": ld.DenseNet([3, 4, 4, 2], "swish", dropped=0.5, output="tanh"),
+    "residual": ld.ResidualMLP([3, 4, 4, 2], "linear", parameterisation="standard"),
+    "graph": ld.DAG([(0, 3), (1, 3), (1, 4), (2, 4), (3, 5), (2, 5), (4, 6)], "tanh"),
+    "linear twin": twin(ld.linearise, ld.MLP([3, 4, 2], "relu", bias=True)),
+    "quadratic twin": twin(ld.quadratic, ld.DeepLinear([3, 4, 2])),
 }
 every = pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
 
@@ -29,9 +45,9 @@ def test_outputs_have_the_shape_they_say(network):
     with jax.enable_x64(True):
         weights, x = jax.tree.map(jnp.asarray, drawn(network)), jnp.ones((5, 3))
         axis = network.output_shape((3,))
-        assert network(weights, x).shape == (5, *axis)
-        assert network(weights, x[0]).shape == axis
-        np.testing.assert_allclose(network(weights, x)[2], network(weights, x[2]), rtol=1e-13)
+        several, one = jax.jit(lambda w, x: (network(w, x), network(w, x[0])))(weights, x)
+        assert several.shape == (5, *axis) and one.shape == axis
+        np.testing.assert_allclose(several[2], one, rtol=1e-13)
 
 
 @every
@@ -39,7 +55,7 @@ def test_precision_is_that_of_the_weights(network):
     with jax.enable_x64(True):
         for dtype in (np.float32, np.float64):
             weights = jax.tree.map(lambda w, d=dtype: jnp.asarray(w, d), drawn(network))
-            assert network(weights, jnp.ones((2, 3), dtype)).dtype == dtype
+            assert jax.eval_shape(network, weights, jnp.ones((2, 3), dtype)).dtype == dtype
 
 
 @every
@@ -63,6 +79,17 @@ def test_inputs_that_do_not_fit_are_refused(network):
 @every
 def test_prints(network):
     assert repr(network).startswith(type(network).__name__ + "(")
+
+
+@every
+def test_is_written_and_read_again(network):
+    text = json.dumps(encode(network))
+    again = decode(json.loads(text))
+    assert json.dumps(encode(again)) == text
+    weights = drawn(network)
+    with jax.enable_x64(True):
+        both = jax.jit(lambda w, x: (again(w, x), network(w, x)))(weights, np.eye(3))
+        np.testing.assert_array_equal(*both)
 
 
 @every

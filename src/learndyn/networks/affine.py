@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks.taps import tap
+from learndyn.numerics.checks import one_of, positive
 from learndyn.numerics.gaussian import ACTIVATIONS
 from learndyn.numerics.types import Array
 
@@ -22,6 +23,7 @@ OUTPUTS: dict[str, Callable[[Array], Array]] = {
     "identity": lambda h: h,
     "softmax": jax.nn.softmax,
     "sigmoid": jax.nn.sigmoid,
+    "tanh": jnp.tanh,
 }
 PARAMETERISATIONS = ("ntk", "standard")
 
@@ -38,13 +40,42 @@ class Affine(NamedTuple):
     bias: Array | None
 
 
+class Options(NamedTuple):
+    """What networks of affine layers have in common, checked.
+
+    Attributes:
+        activation: a name among `FUNCTIONS`.
+        parameterisation: "ntk" or "standard".
+        bias: whether layers have biases.
+        output: a name among `OUTPUTS`.
+        gain: factor of the initial weights.
+    """
+
+    activation: str
+    parameterisation: str
+    bias: bool
+    output: str
+    gain: np.ndarray
+
+
+def checked(activation: Any, parameterisation: Any, bias: Any, output: Any, gain: Any) -> Options:
+    """The options, or a one-line error that names the one that is not allowed."""
+    return Options(
+        one_of("activation", activation, FUNCTIONS),
+        one_of("parameterisation", parameterisation, PARAMETERISATIONS),
+        one_of("bias", bias, (False, True)),
+        one_of("output", output, OUTPUTS),
+        positive("gain", gain),
+    )
+
+
 def factor(parameterisation: str, fan_in: int) -> float:
     """What the linear part is multiplied by: 1/√fan_in in the parameterisation "ntk", else 1."""
     return 1 / math.sqrt(fan_in) if parameterisation == "ntk" else 1.0
 
 
 def draw(
-    rng: np.random.Generator, shape: Sequence[int], fan_in: int, parameterisation: str,
+    rng: np.random.Generator, shape: Sequence[int], fan_in: Array | int, parameterisation: str,
     gain: Array, bias: int | None,
 ) -> Affine:  # fmt: skip
     """An affine layer from its initialisation.
@@ -54,7 +85,7 @@ def draw(
     linear part has the same law in both.
     """
     ntk = parameterisation == "ntk"
-    std = gain if ntk else gain / math.sqrt(fan_in)
+    std = gain if ntk else gain / np.sqrt(fan_in)
     weight = std * rng.standard_normal(tuple(shape))
     if bias is None:
         return Affine(weight, None)

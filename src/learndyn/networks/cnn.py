@@ -10,7 +10,7 @@ import numpy as np
 
 from learndyn.networks import affine
 from learndyn.networks.base import AbstractNetwork, Shape, Weights
-from learndyn.numerics.checks import one_of, positive, positive_int
+from learndyn.numerics.checks import positive_int
 from learndyn.numerics.types import Array, Number
 
 
@@ -29,7 +29,7 @@ class CNN(AbstractNetwork):
         activation: as in `MLP`.
         parameterisation: "ntk" or "standard".
         bias: whether layers have biases.
-        output: "identity", "softmax" or "sigmoid" of the last pre-activation.
+        output: "identity", "softmax", "sigmoid" or "tanh" of the last pre-activation.
         gain: factor of the initial weights.
         stride: of every convolution, or one for each.
     """
@@ -62,13 +62,9 @@ class CNN(AbstractNetwork):
         self.channels = tuple(positive_int("channels", c) for c in channels)
         self.kernel = positive_int("kernel", kernel)
         self.outputs = positive_int("outputs", outputs)
-        self.activation = one_of("activation", activation, affine.FUNCTIONS)
-        self.parameterisation = one_of(
-            "parameterisation", parameterisation, affine.PARAMETERISATIONS
+        self.activation, self.parameterisation, self.bias, self.output, self.gain = affine.checked(
+            activation, parameterisation, bias, output, gain
         )
-        self.bias = one_of("bias", bias, (False, True))
-        self.output = one_of("output", output, affine.OUTPUTS)
-        self.gain = positive("gain", gain)
         given = (stride,) * len(channels) if isinstance(stride, int) else tuple(stride)
         self.stride = tuple(positive_int("stride", s) for s in given)
         if len(given) != len(channels):

@@ -8,7 +8,7 @@ import numpy as np
 
 from learndyn.networks import affine
 from learndyn.networks.base import AbstractNetwork, Shape, Weights
-from learndyn.numerics.checks import one_of, positive, positive_int
+from learndyn.numerics.checks import positive_int
 from learndyn.numerics.types import Array, Number
 
 
@@ -25,7 +25,7 @@ class MLP(AbstractNetwork):
         activation: "linear", "erf" (erf(h/√2)), "quadratic", "relu", "tanh" or "swish".
         parameterisation: "ntk" or "standard".
         bias: whether layers have biases.
-        output: "identity", "softmax" or "sigmoid" of the last pre-activation.
+        output: "identity", "softmax", "sigmoid" or "tanh" of the last pre-activation.
         gain: factor of the initial weights (√2 keeps the size of relu's activations).
     """
 
@@ -49,13 +49,9 @@ class MLP(AbstractNetwork):
         if len(widths) < 2:
             raise ValueError(f"widths: got {tuple(widths)}; allowed are at least two widths")
         self.widths = tuple(positive_int("widths", width) for width in widths)
-        self.activation = one_of("activation", activation, affine.FUNCTIONS)
-        self.parameterisation = one_of(
-            "parameterisation", parameterisation, affine.PARAMETERISATIONS
+        self.activation, self.parameterisation, self.bias, self.output, self.gain = affine.checked(
+            activation, parameterisation, bias, output, gain
         )
-        self.bias = one_of("bias", bias, (False, True))
-        self.output = one_of("output", output, affine.OUTPUTS)
-        self.gain = positive("gain", gain)
 
     @property
     def input_shape(self) -> Shape | None:

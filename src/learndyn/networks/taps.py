@@ -15,7 +15,7 @@ import numpy as np
 from jax.extend import core
 from jax.interpreters import ad, batching, mlir
 
-from learndyn.numerics.jaxprs import called, equations
+from learndyn.numerics.jaxprs import bind, called, equations, evaluate, is_call
 from learndyn.numerics.types import Array
 
 _tap = core.Primitive("tap")
@@ -29,8 +29,6 @@ batching.primitive_batchers[_tap] = lambda h, axis, *, name: (
     0,
 )
 
-# Calls that may be replaced by what they call; a loop or a branch may not.
-_CALLS = {"jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2"}
 Visit = Callable[[str, Array], Array]
 
 
@@ -115,39 +113,25 @@ def revisit(apply: Callable[..., Any], visit: Visit) -> Callable[..., Any]:
 
         arrays = [leaf for leaf, is_array in zip(leaves, held, strict=True) if is_array]
         closed, shape = jax.make_jaxpr(flat, return_shape=True)(*arrays)
-        found = _evaluate(closed.jaxpr, closed.consts, arrays, visit)
+        found = evaluate(closed, arrays, lambda e, given: _run(e, given, visit))
         return jax.tree.unflatten(jax.tree.structure(shape), found)
 
     return visited
 
 
-def _evaluate(jaxpr: Any, consts: Any, arguments: Any, visit: Visit) -> list[Array]:
-    values = dict(zip(jaxpr.constvars, consts, strict=True))
-    values |= dict(zip(jaxpr.invars, arguments, strict=True))
-    read = lambda v: v.val if isinstance(v, core.Literal) else values[v]
-    for equation in jaxpr.eqns:
-        found = _run(equation, [read(v) for v in equation.invars], visit)
-        values |= dict(zip(equation.outvars, found, strict=True))
-    return [read(v) for v in jaxpr.outvars]
-
-
-def _run(equation: Any, arguments: list[Array], visit: Visit) -> list[Array]:
+def _run(equation: Any, arguments: list[Any], visit: Visit) -> list[Any]:
     if equation.primitive is _tap:
         return [visit(equation.params["name"], arguments[0])]
     name = next(filter(None, map(_first_tap, called(equation))), None)
     if name is None:
-        bound = equation.primitive.get_bind_params(equation.params)
-        # Versions of JAX differ in whether functions are among the parameters.
-        functions, params = bound if isinstance(bound, tuple) else ((), bound)
-        found = equation.primitive.bind(*functions, *arguments, **params)
-        return found if equation.primitive.multiple_results else [found]
-    if equation.primitive.name not in _CALLS:
+        return bind(equation, arguments)
+    if not is_call(equation):
         raise ValueError(
             f"tap: got {name!r} inside {equation.primitive.name}; allowed is a node outside of "
             "loops, branches and functions with derivatives of their own"
         )
     (inner,) = called(equation)
-    return _evaluate(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), arguments, visit)
+    return evaluate(inner, arguments, lambda e, given: _run(e, given, visit))
 
 
 def _first_tap(jaxpr: Any) -> str | None:

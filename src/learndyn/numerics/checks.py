@@ -40,6 +40,14 @@ def non_negative(name: str, value: Any) -> np.ndarray:
     return number
 
 
+def fraction(name: str, value: Any) -> np.ndarray:
+    """Returns `value` as a float64 scalar, or says that `name` must lie in [0, 1)."""
+    number = _number(name, value, "a number from 0 to below 1")
+    if not 0 <= number < 1:
+        raise ValueError(f"{name}: got {value!r}; allowed is a number from 0 to below 1")
+    return number
+
+
 def one_of(name: str, value: Any, allowed: Iterable[Any]) -> Any:
     """Returns `value`, or lists what `name` may be."""
     allowed = tuple(allowed)

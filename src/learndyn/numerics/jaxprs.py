@@ -11,6 +11,9 @@ from jax.extend import core
 
 from learndyn.numerics.types import Array
 
+Run = Callable[[Any, list[Any]], list[Any]]  # literals are numbers
+_CALLS = {"jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2"}
+
 
 def equations(jaxpr: Any) -> Iterator[Any]:
     """All equations of a jaxpr, those of the jaxprs that they call included."""
@@ -26,6 +29,62 @@ def called(equation: Any) -> Iterator[Any]:
         for each in value if isinstance(value, tuple | list) else (value,):
             if isinstance(each, core.Jaxpr | core.ClosedJaxpr):
                 yield each
+
+
+def is_call(equation: Any) -> bool:
+    """Whether an equation may be replaced by what it calls; a loop or a branch may not."""
+    return equation.primitive.name in _CALLS
+
+
+def evaluate(jaxpr: Any, arguments: Any, run: Run) -> list[Any]:
+    """The outputs of a jaxpr for given arguments, equation by equation.
+
+    Args:
+        jaxpr: closed, or without constants.
+        arguments: its inputs.
+        run: what an equation gives for its arguments: `bind`, but for some.
+
+    Returns:
+        The outputs.
+    """
+    consts, jaxpr = getattr(jaxpr, "consts", ()), getattr(jaxpr, "jaxpr", jaxpr)
+    values = dict(zip(jaxpr.constvars, consts, strict=True))
+    values |= dict(zip(jaxpr.invars, arguments, strict=True))
+    read = lambda v: v.val if isinstance(v, core.Literal) else values[v]
+    for equation in jaxpr.eqns:
+        found = run(equation, [read(v) for v in equation.invars])
+        values |= dict(zip(equation.outvars, found, strict=True))
+    return [read(v) for v in jaxpr.outvars]
+
+
+def bind(equation: Any, arguments: list[Any]) -> list[Any]:
+    """What an equation gives by itself."""
+    bound = equation.primitive.get_bind_params(equation.params)
+    # Versions of JAX differ in whether functions are among the parameters.
+    functions, params = bound if isinstance(bound, tuple) else ((), bound)
+    found = equation.primitive.bind(*functions, *arguments, **params)
+    return found if equation.primitive.multiple_results else [found]
+
+
+def inlined(function: Callable[..., Any], *like: Any) -> Any:
+    """The closed jaxpr of a function of arrays, calls replaced by what they call.
+
+    Args:
+        function: of arrays, to an array.
+        like: arrays or shapes.
+
+    Returns:
+        The jaxpr. Loops, branches and functions with derivatives of their own remain.
+    """
+
+    def run(equation: Any, arguments: list[Any]) -> list[Any]:
+        if not is_call(equation):
+            return bind(equation, arguments)
+        (inner,) = called(equation)
+        return evaluate(inner, arguments, run)
+
+    closed = jax.make_jaxpr(function)(*like)
+    return jax.make_jaxpr(lambda *given: evaluate(closed, given, run))(*like)
 
 
 class _Program:

@@ -11,11 +11,13 @@ class Value(eqx.Module):
     """An immutable value that prints as the call that makes it.
 
     Numbers are kept as NumPy float64, never as Python floats: a compiled engine then
-    traces them, and a sweep over learning rates compiles once.
+    traces them, and a sweep over learning rates compiles once. A field with `init=False`
+    follows from the others: it is neither printed nor written as JSON.
     """
 
     def __repr__(self) -> str:
-        parts = (f"{f.name}={_shown(getattr(self, f.name))}" for f in dataclasses.fields(self))
+        given = [f.name for f in dataclasses.fields(self) if f.init]
+        parts = (f"{name}={_shown(getattr(self, name))}" for name in given)
         return f"{type(self).__name__}({', '.join(parts)})"
 
 

@@ -1,6 +1,24 @@
 """Looks at a network without changing it: functions of a `Model` and of examples."""
 
 from learndyn.probes.activity import participation_ratio as participation_ratio
+from learndyn.probes.critical import CriticalLearningRate as CriticalLearningRate
+from learndyn.probes.critical import critical_learning_rate as critical_learning_rate
+from learndyn.probes.curvature import HessianTop as HessianTop
+from learndyn.probes.curvature import OutputHessianNorm as OutputHessianNorm
+from learndyn.probes.curvature import SpectralDensity as SpectralDensity
+from learndyn.probes.curvature import Trace as Trace
+from learndyn.probes.curvature import hessian_top as hessian_top
+from learndyn.probes.curvature import hessian_trace as hessian_trace
+from learndyn.probes.curvature import output_hessian_norm as output_hessian_norm
+from learndyn.probes.curvature import spectral_density as spectral_density
+from learndyn.probes.hessian import hessian_operator as hessian_operator
+from learndyn.probes.kernel import SplitLoss as SplitLoss
+from learndyn.probes.kernel import kernel_drift as kernel_drift
+from learndyn.probes.kernel import kernel_operator as kernel_operator
+from learndyn.probes.kernel import ntk as ntk
+from learndyn.probes.kernel import ntk_spectrum as ntk_spectrum
+from learndyn.probes.kernel import pl_constant as pl_constant
+from learndyn.probes.kernel import split_loss as split_loss
 from learndyn.probes.perturbation import MeasuredCosine as MeasuredCosine
 from learndyn.probes.perturbation import UpdateCosine as UpdateCosine
 from learndyn.probes.perturbation import measured_update_cosine as measured_update_cosine

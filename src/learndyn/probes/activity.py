@@ -1,27 +1,28 @@
 """What the nodes of a network do."""
 
 from collections.abc import Callable
+from typing import Any
 
-import jax
+import equinox as eqx
 import jax.numpy as jnp
 
-from learndyn.networks import Model, forward
+from learndyn.networks import Model, as_model, forward
 from learndyn.networks.affine import FUNCTIONS
+from learndyn.networks.model import inputs_of
 from learndyn.numerics.checks import one_of
 from learndyn.numerics.precision import compiled_in_float64
 from learndyn.numerics.types import Array
-from learndyn.probes.examples import checked_model, inputs_of
 
 
 def participation_ratio(
-    model: Model, x: Array, *, node: str, activation: str | Callable[[Array], Array] = "linear"
+    model: Any, x: Array, *, node: str, activation: str | Callable[[Array], Array] = "linear"
 ) -> Array:
     """The linear dimensionality tr[Σ]²/tr[Σ²] of activity, Σ its covariance over examples.
 
     Between 1 (activity along one direction) and the number of units.
 
     Args:
-        model: the network with its weights.
+        model: a network with its weights, or an equinox module.
         x: inputs, at least two.
         node: the name of a node, "layer1" for instance.
         activation: what makes activity of the node's pre-activation: a name as in `MLP`, or a
@@ -41,7 +42,8 @@ def participation_ratio(
     """
     if isinstance(activation, str):
         activation = FUNCTIONS[one_of("activation", activation, FUNCTIONS)]
-    one_of("node", node, jax.eval_shape(_nodes, checked_model(model), x))
+    model = as_model(model)
+    one_of("node", node, eqx.filter_eval_shape(_nodes, model, x))
     return _ratio(model, x, node, activation)
 
 

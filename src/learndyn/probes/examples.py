@@ -4,28 +4,20 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.core
 import jax.numpy as jnp
+import numpy as np
 
-from learndyn.networks import Model, forward
+from learndyn.networks import Model, Probed, as_model, forward
 from learndyn.networks.base import Weights
-from learndyn.numerics.checks import instance
+from learndyn.networks.model import inputs_of
+from learndyn.numerics.checks import finite, positive_int
+from learndyn.numerics.precision import compiled_in_float64
 from learndyn.numerics.types import Array
 from learndyn.problems import AbstractLoss
 from learndyn.problems.losses import loss_given
 
 Nodes = dict[str, Array]
-
-
-def checked_model(model: Any) -> Model:
-    """Returns `model`, or says what it must be."""
-    return instance("model", model, Model, "Model(network, weights)")
-
-
-def inputs_of(model: Model, x: Array) -> Array:
-    """Inputs in the precision of the weights; integers stay."""
-    x = jnp.asarray(x)
-    dtype = jax.tree.leaves(model.weights)[0].dtype
-    return x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x
 
 
 class Local(NamedTuple):
@@ -57,8 +49,8 @@ class Setting(eqx.Module):
     y: Array
     loss: AbstractLoss
 
-    def __init__(self, model: Model, x: Array, y: Array, loss: AbstractLoss | None):
-        self.model = checked_model(model)
+    def __init__(self, model: Any, x: Array, y: Array, loss: AbstractLoss | None):
+        self.model = as_model(model)
         self.x, self.y, self.loss = x, y, loss_given(loss, None)
 
     def losses(self, output: Array, y: Array) -> Array:
@@ -87,3 +79,63 @@ class Setting(eqx.Module):
 def square(tree: Any) -> Array:
     """The sum of squares of all entries."""
     return jnp.asarray(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(tree)))
+
+
+class MeanLoss(eqx.Module):
+    """The loss of the outputs of given examples, averaged over them.
+
+    Args:
+        loss: of one example.
+        y: targets or labels.
+    """
+
+    loss: AbstractLoss
+    y: Array
+
+    def __call__(self, output: Array) -> Array:
+        y = jnp.asarray(self.y)
+        y = y.astype(output.dtype) if jnp.issubdtype(y.dtype, jnp.floating) else y
+        return jnp.mean(self.loss.each(output, y, output.ndim - 1))
+
+    @compiled_in_float64
+    def gradient(self, output: Array) -> Array:
+        """∂loss/∂output, of the outputs' shape."""
+        return jax.grad(self)(output)
+
+
+def checked_inputs(name: str, x: Any) -> Array:
+    """Inputs as an array with an axis of examples, or a one-line error."""
+    x = x if isinstance(x, jax.Array) else np.asarray(x)
+    if x.ndim == 0 or len(x) == 0:
+        raise ValueError(f"{name}: got shape {x.shape}; allowed is (examples, …), at least one")
+    return x
+
+
+def checked_targets(y: Any, examples: int) -> Array:
+    """Targets, one an example, or a one-line error."""
+    y = y if isinstance(y, jax.Array) else np.asarray(y)
+    if y.ndim == 0 or len(y) != examples:
+        raise ValueError(f"y: got shape {y.shape}; allowed is one target for {examples} examples")
+    return y
+
+
+def is_traced(*given: Any) -> bool:
+    """Whether something is being traced, by `simulate` for instance."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(given))
+
+
+def known(model: Probed, name: str, found: Array) -> Array:
+    """What was found, or, where it is not finite, an error that names the cause."""
+    if not is_traced(found) and not np.all(np.isfinite(found)):
+        finite("weights", np.asarray(model.vector()))
+        finite(name, np.asarray(found))
+    return found
+
+
+def part_of(name: str, k: Any, size: int, what: str) -> int:
+    """A number of eigenvalues up to `size`, or a one-line error; None is all."""
+    if k is None:
+        return size
+    if positive_int(name, k) > size:
+        raise ValueError(f"{name}: got {k}; allowed are up to {size} {what}, the size of the space")
+    return int(k)

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
 
-from learndyn.networks import Model
 from learndyn.networks.base import Weights
 from learndyn.numerics.checks import positive_int, seed
 from learndyn.numerics.precision import compiled_in_float64
@@ -49,7 +48,7 @@ class MeasuredCosine(NamedTuple):
 
 
 def update_cosine(
-    model: Model,
+    model: Any,
     x: Array,
     y: Array,
     *,
@@ -67,7 +66,7 @@ def update_cosine(
     cosine of a single draw does not have, is left out of the share 1/n.
 
     Args:
-        model: the network with its weights.
+        model: a network with its weights, or an equinox module.
         x: the inputs of the batch, each with noise of its own.
         y: targets or labels.
         loss: None is `SquaredLoss(0.5)`.
@@ -93,7 +92,7 @@ def update_cosine(
 
 
 def measured_update_cosine(
-    model: Model,
+    model: Any,
     x: Array,
     y: Array,
     *,
@@ -107,7 +106,7 @@ def measured_update_cosine(
     """The cosine between the updates of node perturbation and SGD on one batch, measured.
 
     Args:
-        model: the network with its weights.
+        model: a network with its weights, or an equinox module.
         x: the inputs of the batch.
         y: targets or labels.
         loss: None is `SquaredLoss(0.5)`.

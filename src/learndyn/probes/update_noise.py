@@ -1,12 +1,11 @@
 """The noise of updates, and what it costs, by SGD and by node perturbation."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from learndyn.networks import Model
 from learndyn.numerics.checks import positive, positive_int
 from learndyn.numerics.precision import compiled_in_float64
 from learndyn.numerics.types import Array, Number
@@ -46,7 +45,7 @@ class LossChange(NamedTuple):
 
 
 def update_covariance(
-    model: Model, x: Array, y: Array, *, loss: AbstractLoss | None = None
+    model: Any, x: Array, y: Array, *, loss: AbstractLoss | None = None
 ) -> UpdateCovariance:
     """The covariance of updates over drawn examples and noise, exact in the limit sigma → 0.
 
@@ -56,7 +55,7 @@ def update_covariance(
     It holds (weights)² numbers: for small networks.
 
     Args:
-        model: the network with its weights.
+        model: a network with its weights, or an equinox module.
         x: the inputs from which examples are drawn.
         y: targets or labels.
         loss: None is `SquaredLoss(0.5)`.
@@ -68,7 +67,7 @@ def update_covariance(
 
 
 def loss_change(
-    model: Model,
+    model: Any,
     x: Array,
     y: Array,
     *,
@@ -84,7 +83,7 @@ def loss_change(
     up to η³. It holds (weights)² numbers: for small networks.
 
     Args:
-        model: the network with its weights.
+        model: a network with its weights, or an equinox module.
         x: the inputs from which examples are drawn, and on which the loss is measured.
         y: targets or labels.
         learning_rate: η.

@@ -41,7 +41,7 @@ def encode(value: Any) -> Any:
     if fields is not None:
         return {"kind": _name(type(value)), **{name: encode(v) for name, v in fields.items()}}
     if isinstance(value, tuple | list):
-        return [encode(item) for item in value]
+        return [_item(item) for item in value]
     return _function(value) if callable(value) else {"object": _qualified(type(value))}
 
 
@@ -87,14 +87,21 @@ def _lost(text: dict) -> str:
 
 
 def _fields(value: Any) -> dict[str, Any] | None:
-    """The fields of a module, a data class or a named tuple."""
+    """The fields of a module, a data class or a named tuple that its constructor takes."""
     if isinstance(value, eqx.Module) or (
         dataclasses.is_dataclass(value) and not isinstance(value, type)
     ):
-        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}  # pyright: ignore
+        given = [f.name for f in dataclasses.fields(value) if f.init]  # pyright: ignore
+        return {name: getattr(value, name) for name in given}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return value._asdict()  # pyright: ignore
     return None
+
+
+def _item(value: Any) -> Any:
+    """An item of a list: one that is an array comes back as one, not as a longer list."""
+    whole = isinstance(value, np.ndarray | jax.Array) and value.size <= _INLINE
+    return _typed(np.asarray(value)) if whole else encode(value)
 
 
 def _array(value: np.ndarray) -> Any:
@@ -103,6 +110,10 @@ def _array(value: np.ndarray) -> Any:
         return {"shape": list(value.shape), "dtype": str(value.dtype), "sha256": digest}
     if value.dtype in _PLAIN:
         return value.tolist()
+    return _typed(value)
+
+
+def _typed(value: np.ndarray) -> Any:
     return {"array": value.tolist(), "dtype": str(value.dtype)}
 
 

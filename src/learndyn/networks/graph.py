@@ -1,0 +1,127 @@
+"""Reading directed acyclic graphs, and arranging their vertices in layers."""
+
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Graph(NamedTuple):
+    """A directed graph whose vertices are numbered from 0.
+
+    Attributes:
+        edges: (edges, 2) of vertices (from, to).
+        inputs: vertices without incoming edges, in the order of the network's inputs.
+        outputs: vertices without outgoing edges, in the order of the network's outputs.
+    """
+
+    edges: np.ndarray
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of vertices."""
+        return 1 + max(int(self.edges.max()), *self.inputs)
+
+
+def read(graph: Any, inputs: Iterable[Any] | None, outputs: Iterable[Any] | None) -> Graph:
+    """A graph as a user gives it, checked.
+
+    Vertices that are called 0 … V−1 keep their numbers, others are numbered as they come.
+
+    Args:
+        graph: a networkx.DiGraph, a mapping vertex → successors, or pairs (from, to).
+        inputs: the input vertices in their order; None for all without incoming edges.
+        outputs: the output vertices in their order; None for all without outgoing edges.
+
+    Returns:
+        The graph.
+
+    Raises:
+        ValueError: for a cycle, a neuron without incoming edges, an edge that stands twice.
+    """
+    names, pairs = _pairs(graph)
+    given = [None if v is None else list(v) for v in (inputs, outputs)]
+    number = _numbered([*names, *(v for pair in pairs for v in pair), *(given[0] or ())])
+    names = list(number)
+    edges = np.array([(number[u], number[v]) for u, v in pairs], dtype=np.int64).reshape(-1, 2)
+    _check_edges(edges, names)
+    fed, feeding = (np.bincount(edges[:, i], minlength=len(names)) > 0 for i in (1, 0))
+    first = _ends("inputs", given[0], number, ~fed, feeding)
+    last = _ends("outputs", given[1], number, ~feeding & fed, fed)
+    alone = next((v for v in range(len(names)) if not fed[v] and v not in first), None)
+    if alone is not None:
+        came = f"the neuron {names[alone]!r} without inputs"
+        allowed = "neurons with an incoming edge; others stand among `inputs`"
+        raise ValueError(f"graph: got {came}; allowed are {allowed}")
+    return Graph(edges, first, last)
+
+
+def _numbered(names: list[Any]) -> dict[Any, int]:
+    names = list(dict.fromkeys(names))
+    whole = all(isinstance(v, int | np.integer) for v in names)
+    plain = whole and set(names) == set(range(len(names)))
+    return {name: i for i, name in enumerate(sorted(names) if plain else names)}
+
+
+def layers(edges: np.ndarray, inputs: tuple[int, ...], size: int) -> list[list[int]]:
+    """Vertices by the longest path that leads to them (Def. 2.2.1), inputs left out."""
+    before: dict[int, list[int]] = {v: [] for v in range(size)}
+    for u, v in edges.tolist():
+        before[v].append(u)
+    level = dict.fromkeys(inputs, 0)
+    for v in TopologicalSorter(before).static_order():
+        level[v] = 1 + max(level[u] for u in before[v]) if before[v] else 0
+    deepest = max(level.values())
+    return [sorted(v for v in level if level[v] == l) for l in range(1, deepest + 1)]
+
+
+def _pairs(graph: Any) -> tuple[list[Any], list[tuple[Any, Any]]]:
+    """Names of vertices, as far as they are said beside the edges, and edges."""
+    if hasattr(graph, "nodes") and hasattr(graph, "edges"):
+        if not graph.is_directed():
+            raise ValueError("graph: got one without directions; allowed is a networkx.DiGraph")
+        return list(graph.nodes), [(u, v) for u, v, *_ in graph.edges]
+    if isinstance(graph, Mapping):
+        return list(graph), [(u, v) for u, after in graph.items() for v in after]
+    try:
+        return [], [(u, v) for u, v in graph]
+    except (TypeError, ValueError):
+        allowed = "a networkx.DiGraph, a dict vertex → successors, or pairs (from, to)"
+        raise ValueError(f"graph: got a {type(graph).__name__}; allowed is {allowed}") from None
+
+
+def _check_edges(edges: np.ndarray, names: list[Any]) -> None:
+    if not len(edges):
+        raise ValueError("graph: got no edges; allowed is at least one")
+    _, first, count = np.unique(edges, axis=0, return_index=True, return_counts=True)
+    if np.any(count > 1):
+        u, v = edges[first[np.argmax(count > 1)]]
+        raise ValueError(f"graph: got {names[u]!r} → {names[v]!r} twice; allowed is one edge")
+    before: dict[int, list[int]] = {}
+    for u, v in edges.tolist():
+        before.setdefault(v, []).append(u)
+    try:
+        TopologicalSorter(before).prepare()
+    except CycleError as error:
+        shown = " → ".join(repr(names[v]) for v in error.args[1])
+        raise ValueError(f"graph: got the cycle {shown}; allowed is a graph without") from None
+
+
+def _ends(
+    argument: str, given: list[Any] | None, number: dict[Any, int], may: np.ndarray,
+    does: np.ndarray,
+) -> tuple[int, ...]:  # fmt: skip
+    """The vertices that are inputs or outputs: those that are given, or all that may and do."""
+    if given is None:
+        return tuple(np.flatnonzero(may & does).tolist())
+    for name in given:
+        if name not in number or not may[number[name]]:
+            kind = "incoming" if argument == "inputs" else "outgoing"
+            allowed = f"vertices of the graph without {kind} edges"
+            raise ValueError(f"{argument}: got {name!r}; allowed are {allowed}")
+    if len(set(given)) != len(given) or not given:
+        raise ValueError(f"{argument}: got {given}; allowed are different vertices, at least one")
+    return tuple(number[name] for name in given)

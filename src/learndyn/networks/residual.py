@@ -1,0 +1,98 @@
+"""Fully connected networks with skip connections."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from learndyn.networks import affine
+from learndyn.networks.base import AbstractNetwork, Shape, Weights
+from learndyn.numerics.checks import positive_int
+from learndyn.numerics.types import Array, Number
+
+
+class ResidualMLP(AbstractNetwork):
+    """f_l = g(h_l) + f_{l−skip}, h_l = s_l W_l f_{l−1} + b_l, Eq. A.12 of zhu2024linearity.
+
+    The skip connection has the factor 1 and no weight. It joins hidden layers only (l > skip), so
+    that these must have one width; the output is a map of the last h. Scalings, laws and weights
+    are those of `MLP`, and so are the names of the nodes, which are the h_l.
+
+    Args:
+        widths: from input to output, at least two; hidden ones that a skip joins are equal.
+        activation: as in `MLP`.
+        skip: how many layers a connection passes over; from 1.
+        parameterisation: "ntk" or "standard".
+        bias: whether layers have biases.
+        output: "identity", "softmax", "sigmoid" or "tanh" of the last pre-activation.
+        gain: factor of the initial weights.
+    """
+
+    widths: tuple[int, ...] = eqx.field(static=True)
+    activation: str = eqx.field(static=True)
+    skip: int = eqx.field(static=True)
+    parameterisation: str = eqx.field(static=True)
+    bias: bool = eqx.field(static=True)
+    output: str = eqx.field(static=True)
+    gain: np.ndarray
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        activation: str,
+        *,
+        skip: int = 1,
+        parameterisation: str = "ntk",
+        bias: bool = False,
+        output: str = "identity",
+        gain: Number = 1.0,
+    ):
+        if len(widths) < 2:
+            raise ValueError(f"widths: got {tuple(widths)}; allowed are at least two widths")
+        self.widths = tuple(positive_int("widths", width) for width in widths)
+        self.skip = positive_int("skip", skip)
+        hidden = self.widths[1:-1]
+        for before, after in zip(hidden, hidden[self.skip :], strict=False):
+            if before != after:
+                came = f"hidden widths {before} and {after}"
+                raise ValueError(f"widths: got {came} that a skip joins; allowed are equal ones")
+        self.activation, self.parameterisation, self.bias, self.output, self.gain = affine.checked(
+            activation, parameterisation, bias, output, gain
+        )
+
+    @property
+    def input_shape(self) -> Shape | None:
+        return self.widths[:1]
+
+    def output_shape(
+        self, input_shape: tuple[int, ...], dtype: Any = np.float32
+    ) -> tuple[int, ...]:
+        return () if self.widths[-1] == 1 else self.widths[-1:]
+
+    @property
+    def gives_logits(self) -> bool:
+        return self.output == "identity"
+
+    def __call__(self, weights: Weights, x: Array) -> Array:
+        g, f = affine.FUNCTIONS[self.activation], [x]  # f[l] are the neurons of layer l
+        for i, layer in enumerate(weights[:-1], 1):
+            h = affine.dense(f"layer{i}", layer, f[-1], self.parameterisation)
+            f.append(g(h) + f[i - self.skip] if i > self.skip else g(h))
+        h = affine.dense(f"layer{len(weights)}", weights[-1], f[-1], self.parameterisation)
+        return affine.finish(h, self.output)
+
+    def sample(
+        self, rng: np.random.Generator, input_shape: tuple[int, ...], target: Array | None = None
+    ) -> Weights:
+        return tuple(
+            affine.draw(rng, (n, m), m, self.parameterisation, self.gain, n if self.bias else None)
+            for m, n in self._pairs
+        )
+
+    def like(self, input_shape: tuple[int, ...]) -> Weights | None:
+        return tuple(affine.like((n, m), n if self.bias else None) for m, n in self._pairs)
+
+    @property
+    def _pairs(self) -> list[tuple[int, int]]:
+        return list(zip(self.widths[:-1], self.widths[1:], strict=True))
