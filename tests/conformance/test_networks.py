@@ -59,6 +59,21 @@ def test_precision_is_that_of_the_weights(network):
 
 
 @every
+def test_tangent_kernel_is_the_product_of_jacobians(network):
+    weights, x = drawn(network), np.random.default_rng(2).normal(size=(4, 3))
+    with jax.enable_x64(True):
+        flat = lambda w: network(w, jnp.asarray(x)).reshape(4, -1)
+        rows = jax.tree.leaves(jax.jit(jax.jacrev(flat))(weights))
+    J = np.concatenate([np.reshape(part, (4, rows[0].shape[1], -1)) for part in rows], axis=2)
+    found = ld.probes.ntk(ld.Model(network, weights), x)
+    expected = np.einsum("iap,jbp->iajb", J, J)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(
+        found, expected.reshape(found.shape), rtol=0, atol=1e-13 * expected.max()
+    )
+
+
+@every
 def test_draws_are_float64_and_follow_the_seed(network):
     same, again = drawn(network, 1), drawn(network, 1)
     for a, b in zip(jax.tree.leaves(same), jax.tree.leaves(again), strict=True):
