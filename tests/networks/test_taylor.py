@@ -238,7 +238,7 @@ WRONG = jax.tree.map(lambda w: np.concatenate([w, w]), MODEL.weights)
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: ld.linearise(ld.MLP([3, 1], "relu")), "model: got a MLP; allowed is a Model"),
+        (lambda: ld.linearise(ld.MLP([3, 1], "relu")), "model: got the network MLP without weights"),
         (lambda: ld.quadratic(MODEL)(WRONG, X), "weights: got shapes [(8, 3), (2, 4)]; allowed"),
         (
             lambda: ld.start(
@@ -252,10 +252,17 @@ WRONG = jax.tree.map(lambda w: np.concatenate([w, w]), MODEL.weights)
             ),
             "centre: entry (0, 0) is nan; allowed are finite numbers",
         ),
-        (lambda: ld.linearise(ld.Model(MODEL.network, ())), "centre: got no arrays of floats"),
+        (lambda: ld.linearise(ld.Model(MODEL.network, ())), "weights: got none; allowed is one"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line(make, said):
     with pytest.raises(ValueError, match=r"\A[^\n]*\Z") as caught:
         make()
     assert said in str(caught.value)
+
+
+def test_twins_of_an_equinox_module():
+    module = eqx.nn.MLP(3, 1, 4, 1, key=jax.random.key(0))
+    weights, x = ld.as_model(module).weights, np.ones((2, 3), np.float32)
+    for expand in (ld.linearise, ld.quadratic):
+        np.testing.assert_allclose(expand(module)(weights, x), jax.vmap(module)(x), rtol=1e-6)

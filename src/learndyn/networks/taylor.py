@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks.base import AbstractNetwork, Shape, Weights
-from learndyn.networks.model import Model
+from learndyn.networks.module import as_model
 from learndyn.networks.taps import revisit
 from learndyn.numerics.checks import finite, instance, one_of
 from learndyn.numerics.types import Array
@@ -108,7 +108,7 @@ def linearise(model: Any) -> Taylor:
     """The linear twin of a model: its first-order expansion around its weights.
 
     Args:
-        model: a `Model`.
+        model: a `Model`, or an equinox module that takes one example.
 
     Returns:
         A network of the same weights; at `model.weights` it has the model's outputs, slopes and
@@ -121,7 +121,7 @@ def quadratic(model: Any) -> Taylor:
     """The quadratic twin of a model: its second-order expansion around its weights.
 
     Args:
-        model: a `Model`.
+        model: a `Model`, or an equinox module that takes one example.
 
     Returns:
         A network of the same weights.
@@ -145,7 +145,7 @@ def _known(w: Array) -> Array:
 
 
 def _twin(model: Any, order: int) -> Taylor:
-    given = instance("model", model, Model, "a Model(network, weights)")
+    given = as_model(model)
     return Taylor(given.network, given.weights, order)
 
 
