@@ -23,6 +23,7 @@ LONG = {
     "curvature2020linear/figS1",
     "curvature2020linear/figS2",
     "hiratani2022perturbation/equations",
+    "hiratani2022perturbation/figS1",
     "worschech2024scaling/fig4",
     "bocchi2026escape/fig1",
     "bocchi2026escape/jitter",

@@ -27,7 +27,7 @@ from learndyn.numerics.types import Array
 from learndyn.plotting import legend, panels
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.hiratani2022perturbation._model import L_H, L_X, L_Y, TARGET, linear_system
-from learndyn.studies.hiratani2022perturbation._regression import drawn_regressions, error_curves
+from learndyn.studies.hiratani2022perturbation._regression import error_curves
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.statistics import student_bound
 from learndyn.theory.perturbation import errata, node_perturbation, regression, wide
@@ -57,7 +57,7 @@ class Row(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """Single steps averaged, draws of cosines, seeds of the training time; sizes of the former."""
+    """Single steps averaged, draws of cosines, runs of the training time; sizes of the first."""
 
     size: int = 32
     trials: int = 40_000
@@ -180,15 +180,14 @@ def _training_time(params: Params) -> list[Row]:
     """Eq. 104 at its best rate; at 100-10 the exact one, whose K is not L_x L_y."""
     K = regression.noise(L_X, L_Y, "node perturbation")
     rate, right = regression.optimal_learning_rate(K), regression.minimal_time(K, TARGET)
-    starts = drawn_regressions(params.key, params.seeds)
-    given = float(rate), 1.2 * float(right), POINTS, starts, params.key
+    given = float(rate), 1.2 * float(right), POINTS, params.seeds, params.key
     times = escape_time(error_curves("node perturbation", *given), fraction=TARGET).values
     error = times.std(ddof=1) / math.sqrt(params.seeds)
     # The logarithm of an error falls faster than that of the mean error, by half its variance.
     off = student_bound(params.seeds, level=LEVEL) * error + times.var(ddof=1) * rate / 2
     printed = float(errata.printed_eq104(L_X, L_Y, TARGET))
     what = f"steps to {TARGET:g} of the error at the best rate, {L_X}-{L_Y}"
-    return [Row("104", what, f"{params.seeds} networks", times.mean(), off, right, printed)]
+    return [Row("104", what, f"{params.seeds} runs", times.mean(), off, right, printed)]
 
 
 def draw(data: xr.Dataset) -> Figure:
@@ -202,7 +201,7 @@ def draw(data: xr.Dataset) -> Figure:
         axis.plot(
             data[name] / measured, place, marker, color=color, ms=6, mfc="none", mew=1.5, label=name
         )
-    axis.set(xlabel="over the measured value", xlim=(-1.1, 1.6))
+    axis.set(xlabel="value over the measured one", xlim=(-1.1, 1.6))
     axis.set_yticks(place, [f"Eq. {row}" for row in data["row"].values])
     axis.invert_yaxis()
     axis.grid(axis="y", visible=False)
