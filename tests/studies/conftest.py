@@ -24,6 +24,7 @@ LONG = {
     "curvature2020linear/figS2",
     "hiratani2022perturbation/equations",
     "hiratani2022perturbation/figS1",
+    "hiratani2022perturbation/figS2",
     "worschech2024scaling/fig4",
     "bocchi2026escape/fig1",
     "bocchi2026escape/jitter",

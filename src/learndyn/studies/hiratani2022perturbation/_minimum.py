@@ -19,7 +19,7 @@ def fastest(rates: np.ndarray, times: np.ndarray) -> Fastest:
     """The lowest point of the curve of mean times against the rate.
 
     As in the paper, times are averaged over seeds first; a rate at which one of them does not
-    reach the target is left out.
+    reach the target is left out. Where fewer than three are left it is the lowest sample.
 
     Args:
         rates: increasing.
@@ -28,7 +28,11 @@ def fastest(rates: np.ndarray, times: np.ndarray) -> Fastest:
     Returns:
         The minimum.
     """
-    return Fastest(*fit_minimum(rates, times.mean(axis=1)))
+    means = times.mean(axis=1)
+    if np.isfinite(means).sum() < 3:
+        lowest = int(np.nanargmin(means))
+        return Fastest(float(rates[lowest]), float(means[lowest]))
+    return Fastest(*fit_minimum(rates, means))
 
 
 def jackknife(times: np.ndarray, statistic: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
