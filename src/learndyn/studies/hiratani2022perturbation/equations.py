@@ -66,7 +66,7 @@ class Params:
     key: int = 0
 
 
-PRESETS = {"quick": Params(), "paper": Params(trials=1_000_000, draws=100_000, seeds=100)}
+PRESETS = {"quick": Params(), "paper": Params(trials=400_000, draws=50_000, seeds=100)}
 
 
 def compute(params: Params, report: Report) -> xr.Dataset:
