@@ -316,8 +316,8 @@ def _over(values: xr.DataArray, widths: np.ndarray) -> float:
 def _engines(data: xr.Dataset) -> Claim:
     """The exact chain against every weight moved, from the same starts."""
     ratio, (L_h, multiple) = data["reduced"] / data["direct"], DIRECT
-    said = f"{data.L_x}-{L_h}-{data.L_y} at {multiple} of the fastest rate: steps by the chain over "
-    said += "steps with every weight moved, mean of seeds"
+    said = f"{data.L_x}-{L_h}-{data.L_y} at {multiple} of the fastest rate: steps by the chain "
+    said += "over steps with every weight moved, mean of seeds"
     return claim(said, "exact reduction", kind="finding").equals(
         ratio.mean(), 1.0, within=mean_bound(ratio, "seed", LEVEL), rate=1 - LEVEL,
         because=f"Student t at {LEVEL:.0%}, {ratio.size} seeds",
