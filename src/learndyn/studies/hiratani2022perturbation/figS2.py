@@ -8,12 +8,14 @@ and fewer seeds, and asks for a tenth of the first error.
 
 Tolerances are what each theory leaves out: Eq. 68 the 2 that fourth moments add to L_x and L_y, and
 L_x/L_h; order "finite" only L_x/L_h, L_h^(−1/2), and (2/L_y)² of the next order. They were written
-before the first look at claims, and none was changed. Before that the rates that are tried were
-moved down, since some seeds did not reach the target at 1.1 times the fastest rate.
+before the first look at claims, and none was changed. After it the rates that are tried were moved,
+since the shortest time at 10⁻⁴ was at the last of them; SGD got more seeds and its own recursion,
+which shows why its rate is not that of Eq. 96, and that claim is made of the widest layer alone.
 """
 
 import dataclasses
 from functools import partial
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -42,12 +44,14 @@ TITLE = "Shortest training and its learning rate up to ten million hidden units"
 LEVEL = 0.01  # chance of a false alarm in each claim
 LINES = tuple(10**n for n in range(2, 9))  # hidden widths of the theories
 MULTIPLES = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1)  # of η*, for the recursions
-SGD_MULTIPLES = (0.8, 1.0, 1.2)  # of Eq. 96's rate
+SGD_MULTIPLES = (0.8, 0.85, 0.9, 0.95, 1.0, 1.05)  # of Eq. 96's rate, for the recursion
+SGD_TRIED = (0.8, 0.95, 1.1)  # for the simulations
+SGD_SEEDS = 20
 ORDERS = ("full", "finite")
-TRIED = (0.75, 0.85, 0.95, 1.05)  # of the fastest rate of order "finite", for the simulations
+TRIED = (0.85, 0.95, 1.05, 1.15)  # of the fastest rate of order "finite", for the simulations
 DIRECT = 1000, 0.95  # hidden units, and rate as above, at which every weight is moved as well
 FOLLOWED = 2.5  # closed-form times for which the recursions are followed
-LATER = 1.35  # the simulated time over the shortest of order "finite"
+LATER = 1.3  # the simulated time over the shortest of order "finite"
 SGD_LATER = 1.6  # over Eq. 96's shortest time
 POINTS = 200  # recorded steps of a run
 FINE = 1000  # those of a recursion
@@ -70,10 +74,11 @@ PRESETS = {
 _SLOW = "what the limit drops, β against α, falls as L_h^(−1/3) with a coefficient of several"
 _SAME = "the shortest training does not depend on L_h: widest layer over the next"
 _BELOW = "fourth moments, which Eq. 83 neglects, move the rate further down than Eq. 80 has it"
-FAILS = {
-    "quick": {_SAME: _SLOW, "100-10000000-10: rate of the shortest training over η*": _BELOW},
-    "paper": {_SAME: _SLOW},
-}
+_BEST = "100-10000000-10: rate of the shortest training over η*"
+_SGD_RATE = "rate of the shortest training by SGD, widest layer, Eq. 96"
+_GROWS = "Eq. 96 takes β as it begins; it grows by a tenth, and the recursion has the rate lower"
+_BOTH = {_SAME: _SLOW, _SGD_RATE: _GROWS}
+FAILS = {"quick": {**_BOTH, _BEST: _BELOW}, "paper": {**_BOTH, _BEST: _BELOW}}
 
 
 def compute(params: Params, report: Report) -> xr.Dataset:
@@ -97,20 +102,28 @@ def _theories(L_h: int, params: Params) -> xr.Dataset:
     end, critical = FOLLOWED * ours["minimal_time"], ours["critical_learning_rate"]
     rules = [ld.NodePerturbation(float(multiple * critical)) for multiple in MULTIPLES]
     found = [[_solved(rule, L_h, order, end, params) for rule in rules] for order in ORDERS]
+    others = [ld.SGD(float(m * sgd["optimal_learning_rate"])) for m in SGD_MULTIPLES]
+    late = SGD_LATER * sgd["minimal_time"]
+    by_sgd = [_solved(rule, L_h, "finite", late, params) for rule in others]
     return xr.Dataset(
         {
             "recursion": (("order", "multiple"), found),
+            "sgd_recursion": ("sgd_multiple", by_sgd),
             "critical_rate": critical,
             "closed_rate": ours["optimal_learning_rate"],
             "closed_time": ours["minimal_time"],
             "sgd_rate": sgd["optimal_learning_rate"],
             "sgd_time": sgd["minimal_time"],
         },
-        {"order": list(ORDERS), "multiple": list(MULTIPLES)},
+        {
+            "order": list(ORDERS),
+            "multiple": list(MULTIPLES),
+            "sgd_multiple": list(SGD_MULTIPLES),
+        },
     )
 
 
-def _solved(rule: ld.NodePerturbation, L_h: int, order: str, end: float, params: Params) -> float:
+def _solved(rule: Any, L_h: int, order: str, end: float, params: Params) -> float:
     system = linear_system(rule, L_h=L_h)
     begin, times = ld.start(system, state=mean_start(L_h=L_h)), np.linspace(0, end, FINE + 1)
     record = ld.solve(system, times, start=begin, order=order)
@@ -121,17 +134,16 @@ def _runs(L_h: int, params: Params, theory: xr.Dataset) -> xr.Dataset:
     """Steps of node perturbation and of SGD to the target, at every rate."""
     found = [_steps(L_h, multiple, params, theory, "reduced") for multiple in TRIED]
     here = theory.sel(line=L_h)
-    by_sgd = [
-        _reached(ld.SGD(float(m * here["sgd_rate"])), L_h, SGD_LATER * here["sgd_time"], params)
-        for m in SGD_MULTIPLES
-    ]
+    late, more = SGD_LATER * here["sgd_time"], dataclasses.replace(params, seeds=SGD_SEEDS)
+    rules = [ld.SGD(float(multiple * here["sgd_rate"])) for multiple in SGD_TRIED]
+    by_sgd = [_reached(rule, L_h, late, more) for rule in rules]
     return xr.Dataset(
         {
             "steps": (("tried", "seed"), found),
             "rate": ("tried", np.multiply(TRIED, _fastest_recursion(theory, L_h, "finite").rate)),
-            "sgd_steps": (("sgd_tried", "seed"), by_sgd),
+            "sgd_steps": (("sgd_tried", "sgd_seed"), by_sgd),
         },
-        {"tried": list(TRIED), "sgd_tried": list(SGD_MULTIPLES)},
+        {"tried": list(TRIED), "sgd_tried": list(SGD_TRIED)},
     )
 
 
@@ -164,7 +176,9 @@ def draw(data: xr.Dataset) -> Figure:
             found = [_fastest_recursion(data, L_h, order)[i] for L_h in x]
             label = "Eq. 68" if order == "full" else "Eq. 68, finite sizes"
             axis.plot(x, found, f"C1{style}", lw=1.2, label=label)
-        axis.plot(x, data[forms[1]], "C0-", lw=1.2, label="Eq. 96")
+        axis.plot(x, data[forms[1]], "C0-", lw=1.2, label="SGD, Eq. 96")
+        found = [_fastest_sgd_recursion(data, L_h)[i] for L_h in x]
+        axis.plot(x, found, "C0--", lw=1.2, label="SGD, Eqs. 88-93, finite sizes")
         for rule, look in (("node perturbation", "C1o"), ("SGD", "C0s")):
             values = [pair[i] for pair in best[rule]]
             axis.plot(data["width"], values, look, ms=5, label=f"{rule}, simulated")
@@ -189,6 +203,12 @@ def _fastest_recursion(data: xr.Dataset, L_h: int, order: str) -> Fastest:
     return fastest(rates, here["recursion"].values[:, None])
 
 
+def _fastest_sgd_recursion(data: xr.Dataset, L_h: int) -> Fastest:
+    here = data.sel(line=L_h)
+    rates = (here["sgd_rate"] * here["sgd_multiple"]).values
+    return fastest(rates, here["sgd_recursion"].values[:, None])
+
+
 def _of_width(data: xr.Dataset, L_h: int) -> tuple[Fastest, Fastest]:
     """The fastest training of node perturbation, and the bounds of chance."""
     rates = data["rate"].sel(width=L_h).values
@@ -209,12 +229,12 @@ def _with_bounds(rates: np.ndarray, steps: np.ndarray) -> tuple[Fastest, Fastest
 def check(data: xr.Dataset) -> list[Claim]:
     """Every width against the theories, then how widths compare, and both engines."""
     widths = data["width"].values
-    rows = [row for L_h in widths for row in (*_width(data, L_h), *_sgd(data, L_h))]
-    return [*rows, _closed(data), *_growth(data), _engines(data)]
+    rows = [row for L_h in widths for row in (*_width(data, L_h), _sgd_time(data, L_h))]
+    return [*rows, *_sgd_rate(data), _closed(data), *_growth(data), _engines(data)]
 
 
-def _chance(data: xr.Dataset) -> str:
-    return f"{LEVEL:.0%} by the jackknife over {data.sizes['seed']} seeds"
+def _chance(data: xr.Dataset, seed: str = "seed") -> str:
+    return f"{LEVEL:.0%} by the jackknife over {data.sizes[seed]} seeds"
 
 
 def _width(data: xr.Dataset, L_h: int) -> list[Claim]:
@@ -254,18 +274,37 @@ def _width(data: xr.Dataset, L_h: int) -> list[Claim]:
     ]
 
 
-def _sgd(data: xr.Dataset, L_h: int) -> list[Claim]:
-    """Eq. 96: neither time nor rate depends on L_h, but by the norms at the start."""
+def _sgd_time(data: xr.Dataset, L_h: int) -> Claim:
+    """Eq. 96, in which there is no L_h."""
+    (found, bound), expected = _of_sgd(data, L_h), float(data["sgd_time"].sel(line=L_h))
+    said = claim(f"{data.L_x}-{L_h}-{data.L_y}: shortest training by SGD", "Eq. 96, Fig. S2A")
+    within = bound.time + (2 / data.L_x + data.L_x / L_h) * expected
+    because = f"{_chance(data, 'sgd_seed')}; 2/L_x and L_x/L_h, which Eqs. 94, 95 drop"
+    return said.equals(found.time, expected, within=within, because=because, rate=1 - LEVEL)
+
+
+def _sgd_rate(data: xr.Dataset) -> list[Claim]:
+    """Eq. 96 and the recursion with finite sizes, at the widest layer."""
+    L_h, chance = data["width"].values.max(), _chance(data, "sgd_seed")
     (found, bound), here = _of_sgd(data, L_h), data.sel(line=L_h)
-    part, name = 2 / data.L_x + data.L_x / L_h, f"{data.L_x}-{L_h}-{data.L_y}"
-    because = f"{_chance(data)}; 2/L_x and L_x/L_h, which Eqs. 94, 95 drop"
-    made = []
-    for what, i, form in (("shortest training", 1, "sgd_time"), ("its rate", 0, "sgd_rate")):
-        expected = float(here[form])
-        said = claim(f"{name}: {what} by SGD, Eq. 96", "Eq. 96, Fig. S2")
-        within = bound[i] + part * expected
-        made += [said.equals(found[i], expected, within=within, because=because, rate=1 - LEVEL)]
-    return made
+    expected, left = float(here["sgd_rate"]), 2 / data.L_x + data.L_x / L_h
+    theory = _fastest_sgd_recursion(data, L_h)
+    finite = claim(
+        "rate of the shortest training by SGD, recursion with finite sizes",
+        "Eqs. 88-93",
+        kind="finding",
+    )
+    because = f"{chance}; L_x/L_h, L_h^(−1/2) and 2/L_x of the rest"
+    return [
+        claim(_SGD_RATE, "Eq. 96, Fig. S2B").equals(
+            found.rate, expected, within=bound.rate + left * expected, rate=1 - LEVEL,
+            because=f"{chance}; 2/L_x and L_x/L_h, which Eqs. 94, 95 drop",
+        ),
+        finite.equals(
+            found.rate, theory.rate, rate=1 - LEVEL, because=because,
+            within=bound.rate + (left + L_h**-0.5) * theory.rate,
+        ),
+    ]  # fmt: skip
 
 
 def _closed(data: xr.Dataset) -> Claim:
