@@ -132,7 +132,7 @@ def width_of(runs: int) -> int:
 
 @eqx.filter_jit
 def _memory(system: System, weights: Weights, teacher: Weights) -> Memory:
-    return _bound(system, weights, teacher).init(weights)
+    return bound(system, weights, teacher).init(weights)
 
 
 @eqx.filter_jit
@@ -149,7 +149,7 @@ def _record(
     """Steps of every run, whose weights and memory have a leading axis of runs."""
 
     def one(moving: Moving, key: Array) -> tuple[Moving, Any]:
-        step = _bound(system, moving[0], teacher).step
+        step = bound(system, moving[0], teacher).step
         body = lambda i, now: step(now[0], now[1], Source(key, i))
         advance = lambda now, _, at, end: jax.lax.fori_loop(at, end, body, now)
         read = lambda now: reader(now[0], teacher)
@@ -182,7 +182,7 @@ def _single(held: Any, arrays: list[Array], moving: Moving, keys: Array, index: 
     given = iter(arrays)
     leaves = [next(given) if leaf is None else leaf for leaf in rest]
     system, teacher = jax.tree.unflatten(structure, leaves)
-    step = _bound(system, moving_of(moving)[0], teacher).step
+    step = bound(system, moving_of(moving)[0], teacher).step
     moved = step(*moving_of(moving), Source(keys[0], index))
     return jax.tree.map(lambda leaf: leaf[None], moved)
 
@@ -192,7 +192,8 @@ def moving_of(moving: Moving) -> Moving:
     return jax.tree.map(lambda leaf: leaf[0], moving)
 
 
-def _bound(system: System, weights: Weights, teacher: Weights) -> Bound:
+def bound(system: System, weights: Weights, teacher: Weights) -> Bound:
+    """The rule of a system, in the precision of the weights."""
     dtype = jax.tree.leaves(weights)[0].dtype
     return system.rule.bind(system.problem, system.network, teacher, dtype)
 

@@ -12,6 +12,7 @@ from learndyn.numerics.checks import positive_int, seed
 from learndyn.numerics.precision import to_numpy
 from learndyn.numerics.random import Source, key_of_run
 from learndyn.numerics.types import Array
+from learndyn.simulation.direct import bound
 from learndyn.start import Start, given_weights
 from learndyn.system import System
 from learndyn.theory import clock_of, theory_of
@@ -48,8 +49,7 @@ def update(
 # Operation by operation each would be compiled by itself, which takes far longer.
 @eqx.filter_jit
 def _step(system: System, weights: Weights, teacher: Weights, run_key: Array) -> Weights:
-    dtype = jax.tree.leaves(weights)[0].dtype
-    rule = system.rule.bind(system.problem, system.network, teacher, dtype)
+    rule = bound(system, weights, teacher)
     return rule.step(weights, rule.init(weights), Source(run_key, jnp.asarray(0)))[0]
 
 
@@ -81,7 +81,7 @@ def measure_drift(system: System, start: Start, *, trials: int, key: int = 0) ->
 
     @eqx.filter_jit
     def changes(weights: Weights, teacher: Weights, run_key: Array) -> Any:
-        rule = system.rule.bind(system.problem, system.network, teacher, weights.dtype)
+        rule = bound(system, weights, teacher)
         memory = rule.init(weights)
 
         def change(index: Array) -> Any:
@@ -91,7 +91,7 @@ def measure_drift(system: System, start: Start, *, trials: int, key: int = 0) ->
         return jax.lax.map(change, jnp.arange(trials), batch_size=BATCH)
 
     with jax.enable_x64(True):
-        weights, teacher = jnp.asarray(start.weights), jnp.asarray(start.teacher)
+        weights, teacher = jax.tree.map(jnp.asarray, (start.weights, start.teacher))
         drawn = to_numpy(changes(weights, teacher, key_of_run(key, 0)))
     mean = jax.tree.map(lambda x: x.mean(axis=0), drawn)
     error = jax.tree.map(lambda x: x.std(axis=0, ddof=1) / np.sqrt(trials), drawn)

@@ -9,16 +9,22 @@ from learndyn.theory.perturbation.state import Traces
 
 
 def printed_eq62(of: Setting, now: Traces) -> Array:
-    """δα₂ as Eq. 62 prints it.
-
-    The last bracket, L_x (L_y φ² + α ε) + σ_t² (α + ψ), lacks the factor 1 + β of α (L_x ε + σ_t²)
-    and a 2 of the rest; `node_perturbation.change_of_alpha2` has both.
-    """
+    """δα₂ as Eq. 62 prints it; `node_perturbation.change_of_alpha2` is the corrected one."""
     eta, L_x, L_y, alpha = of.eta, of.L_x, of.L_y, now.alpha
     w = L_x * now.epsilon + of.sigma_t2
-    last = L_x * (L_y * now.phi**2 + alpha * now.epsilon) + of.sigma_t2 * (alpha + psi(now))
     grows = 2 * eta**2 * (of.L_h + L_x) * L_y * w * alpha * (1 + now.beta)
-    return 4 * eta * L_y * alpha * now.phi + grows + 2 * eta**2 * L_y * last
+    return 4 * eta * L_y * alpha * now.phi + grows + printed_eq62_bracket(of, now)
+
+
+def printed_eq62_bracket(of: Setting, now: Traces) -> Array:
+    """The last bracket of Eq. 62 as printed, 2η² L_y (L_x (L_y φ² + α ε) + σ_t² (α + ψ)).
+
+    It lacks the factor 1 + β of α (L_x ε + σ_t²) and a 2 of the rest;
+    `node_perturbation.bracket_of_alpha2` has both.
+    """
+    L_x, L_y, alpha = of.L_x, of.L_y, now.alpha
+    last = L_x * (L_y * now.phi**2 + alpha * now.epsilon) + of.sigma_t2 * (alpha + psi(now))
+    return 2 * of.eta**2 * L_y * last
 
 
 def printed_eq73b_signal(eta_o: Scalar, L_h: Scalar, L_x: Scalar, phi: Scalar) -> Array:

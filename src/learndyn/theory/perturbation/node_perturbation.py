@@ -37,12 +37,22 @@ def advance_finite(of: Setting, now: Traces) -> Traces:
 def change_of_alpha2(of: Setting, now: Traces) -> Array:
     """δα₂ of Eq. 62, corrected, with the +2 of L_x.
 
-    4η L_y α φ + 2η² (L_h + L_x + 1) L_y α (1 + β) w + 4η² L_y (n φ² + σ_t² ψ).
+    4η L_y α φ + 2η² (L_h + L_x) L_y α (1 + β) w, and the last bracket.
     """
     w = (of.L_x + PLUS) * now.epsilon + of.sigma_t2
-    grows = (of.L_h + of.L_x + 1) * now.alpha * (1 + now.beta) * w
+    grows = (of.L_h + of.L_x) * now.alpha * (1 + now.beta) * w
+    known = 4 * of.eta * of.L_y * now.alpha * now.phi + 2 * of.eta**2 * of.L_y * grows
+    return known + bracket_of_alpha2(of, now)
+
+
+def bracket_of_alpha2(of: Setting, now: Traces) -> Array:
+    """The last bracket of Eq. 62, corrected: the mean of 2 tr[(W_1ᵀ δW_1)²] / L_x.
+
+    2η² L_y (α (1 + β) w + 2 (n φ² + σ_t² ψ)).
+    """
+    w = (of.L_x + PLUS) * now.epsilon + of.sigma_t2
     along = of.L_x * of.L_y * now.phi**2 + of.sigma_t2 * psi(now)
-    return 4 * of.eta * of.L_y * now.alpha * now.phi + of.eta**2 * of.L_y * (2 * grows + 4 * along)
+    return 2 * of.eta**2 * of.L_y * (now.alpha * (1 + now.beta) * w + 2 * along)
 
 
 def psi(now: Traces) -> Array:
