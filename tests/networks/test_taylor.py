@@ -238,7 +238,7 @@ WRONG = jax.tree.map(lambda w: np.concatenate([w, w]), MODEL.weights)
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: ld.linearise(ld.MLP([3, 1], "relu")), "model: got the network MLP without weights"),
+        (lambda: ld.linearise(ld.MLP([3, 1], "relu")), "model: got the network MLP"),
         (lambda: ld.quadratic(MODEL)(WRONG, X), "weights: got shapes [(8, 3), (2, 4)]; allowed"),
         (
             lambda: ld.start(
