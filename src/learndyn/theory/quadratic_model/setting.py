@@ -44,7 +44,7 @@ class Setting(eqx.Module):
         if isinstance(system.network, GeneralQuadratic):
             p, (c, a) = np.ones((1, 1)), _general(system.network, x[0], y[0])
         else:
-            network = core(system.network)
+            network = cast(MLP, _expanded(system.network))
             p, c, a = _directions(x, y, network.activation, network.widths[0] * network.widths[1])
         weight = cast(SquaredLoss, system.problem.loss).scale / len(y)
         rate = cast(GradientDescent, system.rule).learning_rate
@@ -61,9 +61,9 @@ def examples(system: System) -> tuple[np.ndarray, np.ndarray]:
     return x, (2.0 * y - 1 if labels else y).reshape(len(y))
 
 
-def core(network: Any) -> MLP:
-    """The two-layer network, of which it is the twin or which it is."""
-    return cast(MLP, network.network if isinstance(network, Taylor) else network)
+def _expanded(network: Any) -> Any:
+    """The network of which a twin is the expansion; others are themselves."""
+    return network.network if isinstance(network, Taylor) else network
 
 
 def refusal(system: System) -> str | None:
@@ -91,7 +91,7 @@ def refusal(system: System) -> str | None:
 def _of_network(network: Any) -> str | None:
     if isinstance(network, GeneralQuadratic):
         return None
-    twin, inner = isinstance(network, Taylor), core(network)
+    twin, inner = isinstance(network, Taylor), _expanded(network)
     if not isinstance(inner, MLP):
         kind = type(inner).__name__
         return f"the network is a {kind}, not (the quadratic twin of) a two-layer MLP"
