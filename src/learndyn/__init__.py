@@ -11,6 +11,7 @@ from learndyn.networks import Aligned as Aligned
 from learndyn.networks import Committee as Committee
 from learndyn.networks import DeepLinear as DeepLinear
 from learndyn.networks import DenseNet as DenseNet
+from learndyn.networks import GeneralQuadratic as GeneralQuadratic
 from learndyn.networks import LinearTeacher as LinearTeacher
 from learndyn.networks import Model as Model
 from learndyn.networks import Network as Network
@@ -51,6 +52,7 @@ from learndyn.theory import Gram as Gram
 from learndyn.theory import Modes as Modes
 from learndyn.theory import NoTheory as NoTheory
 from learndyn.theory import Overlaps as Overlaps
+from learndyn.theory import Residuals as Residuals
 from learndyn.theory import Traces as Traces
 from learndyn.theory import register as register
 from learndyn.theory import theory_of as theory_of

@@ -81,7 +81,7 @@ def test_against_finite_differences_and_the_dense_hessian(network):
         twin = lambda w: ld.quadratic(model)(back(w), X)
         line = jnp.stack([f(flat - h * step), f(flat), f(flat + h * step)])
         ends = ld.linearise(model)(back(flat + step), X), twin(flat + step)
-        slopes = jax.jacobian(f)(flat), jax.jacobian(twin)(flat + step)
+        slopes = jax.jacfwd(f)(flat), jax.jacfwd(twin)(flat + step)
         return line, ends, slopes, jax.hessian(f)(flat)
 
     with jax.enable_x64(True):
@@ -199,7 +199,7 @@ def test_the_expansion_of_a_node_is_the_twin_of_a_network_that_returns_it():
     def found(flat, step):
         twin = ld.quadratic(ld.Model(ld.Network(None, node), model.weights))
         inner = lambda w: node(back(w), X)
-        J, H = jax.jacobian(inner)(flat), jax.hessian(inner)(flat)
+        J, H = jax.jacfwd(inner)(flat), jax.hessian(inner)(flat)
         expected = inner(flat) + J @ step + H @ step @ step / 2
         return twin(back(flat + step), X), expected
 

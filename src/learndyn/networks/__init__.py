@@ -6,6 +6,7 @@ from learndyn.networks.committee import Committee as Committee
 from learndyn.networks.dag import DAG as DAG
 from learndyn.networks.deep_linear import DeepLinear as DeepLinear
 from learndyn.networks.dense_net import DenseNet as DenseNet
+from learndyn.networks.general_quadratic import GeneralQuadratic as GeneralQuadratic
 from learndyn.networks.initialisation import AbstractInitialisation as AbstractInitialisation
 from learndyn.networks.initialisation import Normal as Normal
 from learndyn.networks.initialisation import Orthonormal as Orthonormal

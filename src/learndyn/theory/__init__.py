@@ -17,6 +17,8 @@ from learndyn.theory.dynamics import Refused as Refused
 from learndyn.theory.perturbation.state import Gram as Gram
 from learndyn.theory.perturbation.state import Traces as Traces
 from learndyn.theory.perturbation.theory import PerturbationTheory as PerturbationTheory
+from learndyn.theory.quadratic_model.state import Residuals as Residuals
+from learndyn.theory.quadratic_model.theory import QuadraticModelTheory as QuadraticModelTheory
 from learndyn.theory.registry import THEORIES as THEORIES
 from learndyn.theory.registry import clock_of as clock_of
 from learndyn.theory.registry import find_theory as find_theory

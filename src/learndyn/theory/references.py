@@ -65,5 +65,21 @@ PAPERS = {
             2022,
             "Advances in Neural Information Processing Systems 35",
         ),
+        Paper(
+            "zhu2024linearity",
+            "Zhu, Libin",
+            "Toward Understanding the Dynamics of Over-parameterized Neural Networks, chapter 2: "
+            "transition to linearity of general feedforward networks",
+            2024,
+            "PhD thesis, University of California San Diego",
+        ),
+        Paper(
+            "zhu2024quadratic",
+            "Zhu, Libin",
+            "Toward Understanding the Dynamics of Over-parameterized Neural Networks, chapter 3: "
+            "quadratic models for understanding the catapult dynamics",
+            2024,
+            "PhD thesis, University of California San Diego",
+        ),
     )
 }

@@ -9,8 +9,11 @@ from learndyn.theory.committee.theory import CommitteeTheory
 from learndyn.theory.deep_linear.theory import DeepLinearTheory
 from learndyn.theory.dynamics import STEPS, Clock, Refused
 from learndyn.theory.perturbation.theory import PerturbationTheory
+from learndyn.theory.quadratic_model.theory import QuadraticModelTheory
 
-THEORIES: list[type[AbstractTheory]] = [CommitteeTheory, DeepLinearTheory, PerturbationTheory]
+THEORIES: list[type[AbstractTheory]] = [
+    CommitteeTheory, DeepLinearTheory, PerturbationTheory, QuadraticModelTheory,
+]  # fmt: skip
 
 
 def register(kind: type[AbstractTheory]) -> type[AbstractTheory]:

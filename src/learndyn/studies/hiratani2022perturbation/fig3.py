@@ -93,6 +93,16 @@ PRESETS = {
     ),
 }
 
+_LEVEL = "error of the last quarter over Eq. 85 at the norm that is kept"
+FAILS = {
+    "paper": {
+        f"rows normalised, L_h = 100: {_LEVEL}":
+            "what Eq. 85 drops is large where the layer is no wider than the inputs",
+        f"rows normalised, L_h = 10000: {_LEVEL}":
+            "the error still falls after 50 000 steps; no level is reached",
+    }
+}  # fmt: skip
+
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """Trajectories with noise at every rate, and networks with normalised rows."""
@@ -340,8 +350,7 @@ def _level(one: xr.Dataset, said: Callable[..., Any]) -> Claim:
     a = one["norm"].isel(later=-1).values / L_X * L_h**-wide.KAPPA
     last = one["normalised"].isel(later=slice(-(one.sizes["later"] // 4), None)).mean("later")
     ratio, dropped = last / wide.nullcline(a, c_o, L_X, NOISE), _dropped(L_h)
-    text = "error of the last quarter over Eq. 85 at the norm that is kept"
-    return said(text, kind="finding").equals(
+    return said(_LEVEL, kind="finding").equals(
         ratio.mean(), 1.0, rate=1 - LEVEL,
         within=dropped * float(np.mean(2 / (2 - c_o * a))) + mean_bound(ratio, "network", LEVEL),
         because=f"L_h^(−1/3) and 2 against sizes, {dropped:.2g}, times 2/(2 − c_o a); "

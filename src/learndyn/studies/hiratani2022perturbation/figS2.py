@@ -78,7 +78,8 @@ _BEST = "100-10000000-10: rate of the shortest training over η*"
 _SGD_RATE = "rate of the shortest training by SGD, widest layer, Eq. 96"
 _GROWS = "Eq. 96 takes β as it begins; it grows by a tenth, and the recursion has the rate lower"
 _BOTH = {_SAME: _SLOW, _SGD_RATE: _GROWS}
-FAILS = {"quick": {**_BOTH, _BEST: _BELOW}, "paper": {**_BOTH, _BEST: _BELOW}}
+_EDGE = "at the edge of its tolerance: it fails at this key and held at 7 of 8 others"
+FAILS = {"quick": {**_BOTH, _BEST: _EDGE}, "paper": {**_BOTH, _BEST: _BELOW}}
 
 
 def compute(params: Params, report: Report) -> xr.Dataset:

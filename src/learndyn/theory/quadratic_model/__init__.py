@@ -1,0 +1,1 @@
+"""Models that are quadratic in their weights, under gradient descent."""
