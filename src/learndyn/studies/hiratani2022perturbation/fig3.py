@@ -16,8 +16,8 @@ Tolerances were written before the first run. After it, Eq. 85 at 1.2 η* was le
 tolerance had come out as 3, and the quick preset got 0.85 η* for η*. Two rows that no wrong data
 turned were recast: returns are held against the recursion's time, and that the error does not grow
 with normalised rows became its level over Eq. 85, where training is long enough to see one. That
-was held against 1 until the paper preset had run, where it came out as 1.7, 0.94 and 4.8 at 10², 10³
-and 10⁴ hidden units, with 0.5, 0.3 and 0.8 allowed; it is open now. D of the quick preset had
+was held against 1 until the paper preset had run, where it came out as 1.7, 0.94 and 4.8 at 10²,
+10³ and 10⁴ hidden units, with 0.5, 0.3 and 0.8 allowed; it is open now. D of the quick preset had
 300 hidden units, 1.2 η* and 10⁴ steps at first.
 """
 
