@@ -12,16 +12,21 @@ export OPENBLAS_NUM_THREADS ?= 1
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.1
 
-.PHONY: demo test test-all check format bench results lock clean
+.PHONY: demo test test-defaults test-all check format bench results lock clean
 
 demo: $(VENV)/.installed
 	$(BIN)/learndyn run bocchi2026escape/fig1 --preset quick --out $(DEMO)
 	@echo "The figure is in $(DEMO)/figure.png"
 
-# XLA's older emitters compile in half the time; `make test-all` runs with those that users have.
+# XLA's older emitters compile in half the time; the two targets below run with those of users.
 test: export XLA_FLAGS ?= --xla_cpu_use_fusion_emitters=false
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu"
+
+# What users' compilers make of networks, rules, probes and theories.
+test-defaults: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu" \
+		tests/conformance tests/networks tests/probes tests/theory/quadratic_model
 
 test-all: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu"
