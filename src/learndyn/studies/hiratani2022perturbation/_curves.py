@@ -117,6 +117,12 @@ def draw_curves(
     axis.plot(later["step"], later.median("seed", skipna=False), style, color=color, label=label)
 
 
+def shown_up_to(axis: Axes, errors: xr.DataArray) -> None:
+    """An axis of errors that ends a little above where learning began, whatever diverges."""
+    first = errors.isel({next(d for d in errors.dims if "step" in str(d)): 0})
+    axis.set_ylim(0.7 * float(errors.min()), 3 * float(first.max()))
+
+
 def steps_of(last: int, points: int) -> np.ndarray:
     """0 and about as many steps as asked, equally far apart in logarithms, up to the last."""
     return np.unique(np.rint(np.concatenate([[0], np.geomspace(1, last, points - 1)])))

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from learndyn.analysis import fit_power_law
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.statistics import student_bound
 
@@ -37,5 +36,10 @@ def _because(values: np.ndarray) -> str:
 
 
 def exponents(x, values) -> np.ndarray:
-    """The exponent in x of every seed's numbers, values (seed, x)."""
-    return np.array([fit_power_law(x, row).slope for row in np.asarray(values, np.float64)])
+    """The exponent in x of every seed's numbers, values (seed, x); NaN where one is missing."""
+    log = np.log(np.asarray(values, np.float64))
+    whole = np.isfinite(log).all(1)
+    found = np.full(len(log), np.nan)
+    if whole.any():
+        found[whole] = np.polyfit(np.log(np.asarray(x, np.float64)), log[whole].T, 1)[0]
+    return found

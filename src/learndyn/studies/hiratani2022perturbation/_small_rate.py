@@ -21,6 +21,10 @@ from learndyn.studies.hiratani2022perturbation._intervals import surely_below
 from learndyn.studies.hiratani2022perturbation._tasks import Task
 
 RULES = {"np": "node perturbation", "sgd": "SGD"}
+FEWER = (
+    "hidden activity has fewer dimensions under node perturbation than under SGD at the same "
+    "small rate: logarithm of the ratio of participation ratios at the end"
+)
 MOST = 1000  # training inputs over which the covariance is taken
 
 
@@ -69,11 +73,7 @@ def check_small(data: xr.Dataset, source: str) -> list[Claim]:
     near = (
         "at a small rate node perturbation learns as SGD does: largest distance of the logarithms"
     )
-    fewer = (
-        "hidden activity has fewer dimensions under node perturbation than under SGD at the same "
-        "small rate: logarithm of the ratio of participation ratios at the end"
-    )
     return [
         surely_below(f"{near} of the errors of one seed", source, apart.values, 0.25),
-        surely_below(fewer, source, dimension.isel(small_step=-1).values, 0.0),
+        surely_below(FEWER, source, dimension.isel(small_step=-1).values, 0.0),
     ]

@@ -44,18 +44,18 @@ def motor(data: str, rows: int = 0) -> Task:
         The task.
     """
     x, y, test, name = _MOTOR[one_of("data", data, tuple(_MOTOR))]()
-    kept = slice(rows or None)
-    return Task(ld.Dataset(x[kept], y[kept], test=test), name, x.shape[1], y.shape[1])
+    x, y = x[: rows or None], y[: rows or None]
+    name = f"{name}, {len(x)} rows to train, {len(test[0])} to test"
+    return Task(ld.Dataset(x, y, test=test), name, x.shape[1], y.shape[1])
 
 
 def _sarcos():
     test = sarcos.sarcos("test")
     if sarcos.has_training_file():
         train = sarcos.sarcos("train")
-        name = f"SARCOS, {len(train.x)} rows to train, {len(test.x)} to test"
-        return train.x, train.y, (test.x, test.y), name
+        return train.x, train.y, (test.x, test.y), "SARCOS"
     held = np.arange(len(test.x)) % 10 == 0
-    name = f"SARCOS test file alone, {(~held).sum()} rows to train, {held.sum()} to test"
+    name = "SARCOS, the test file alone, split"
     return test.x[~held], test.y[~held], (test.x[held], test.y[held]), name
 
 
@@ -67,7 +67,7 @@ def _teacher():
     y = np.asarray(network(weights, x), np.float64)
     y = y / y.std(0) + _LABEL_NOISE * rng.standard_normal(y.shape)
     shape = "-".join(map(str, _TEACHER))
-    name = f"noisy answers of a drawn network {shape} (not SARCOS), 4000 rows to train, 449 to test"
+    name = f"noisy answers of a drawn network {shape} (not SARCOS)"
     return x[:4000], y[:4000], (x[4000:], y[4000:]), name
 
 
@@ -82,28 +82,36 @@ _DIGITS_TO_TRAIN = 1500
 
 
 def images(data: str, rows: int = 0, *, flat: bool = True) -> Task:
-    """Images in ten classes, pixels between 0 and 1.
+    """Images in ten classes, pixels between 0 and 1 where they are vectors.
 
     Args:
         data: "mnist", "fashion" or "cifar10", from the folder of data files, or "digits".
         rows: for training, at most; 0 for all. All others of the files are left out.
-        flat: whether an image is a vector; else it is (height, width, channels).
+        flat: whether an image is a vector; else it is (height, width, channels), and its pixels
+            have mean 0 and variance 1 over the training images, channel by channel.
 
     Returns:
         The task.
     """
     found = _IMAGES[one_of("data", data, tuple(_IMAGES))]()
     split = _DIGITS_TO_TRAIN if found.training is None else found.training
-    pixels = np.moveaxis(found.pixels, 1, -1)
-    pixels = pixels.reshape(len(pixels), -1) if flat else pixels
-    x = pixels if pixels.dtype == np.uint8 else (pixels / pixels.max()).astype(np.float32)
-    y = found.labels.astype(np.int32)
-    train, test = (
-        (x[: min(split, rows or split)], y[: min(split, rows or split)]),
-        (x[split:], y[split:]),
-    )
+    x, y = _pixels(found, split, flat), found.labels.astype(np.int32)
+    kept = min(split, rows or split)
+    train, test = (x[:kept], y[:kept]), (x[split:], y[split:])
     name = f"{found.name.split(',')[0]}, {len(train[0])} images to train, {len(test[0])} to test"
     return Task(ld.Dataset(*train, test=test), name, int(np.prod(x.shape[1:])), 10)
+
+
+def _pixels(found: files.Images, split: int, flat: bool) -> np.ndarray:
+    """What the network sees; bytes stay bytes, which a data set divides by 255 itself."""
+    pixels = np.moveaxis(found.pixels, 1, -1)
+    if flat:
+        vectors = pixels.reshape(len(pixels), -1)
+        whole = vectors.dtype == np.uint8
+        return vectors if whole else (vectors / vectors.max()).astype(np.float32)
+    seen = pixels[:split].astype(np.float32)
+    mean, spread = seen.mean((0, 1, 2)), seen.std((0, 1, 2))
+    return ((pixels - mean) / spread).astype(np.float32)
 
 
 def network(task: Task, hidden: Sequence[int], output: str = "identity") -> ld.MLP:

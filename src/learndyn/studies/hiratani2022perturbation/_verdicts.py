@@ -46,14 +46,22 @@ def returns(curves: xr.Dataset, source: str, what: str) -> Claim:
     return claim(text, source).at_least(float(lost.mean()), 1.0, because=because)
 
 
+def doubles(curves: xr.Dataset, source: str) -> Claim:
+    """The bounded error of outputs between 0 and 1 ends at twice its least value or more."""
+    test = curves["test"].isel(rate=-1)
+    ratio = xr.ufuncs.log(test.isel(step=-1) / test.min("step"))
+    text = (
+        "the error resurges at a fixed rate: at the largest of the rates it ends at twice its "
+        "least value or more: logarithm of the ratio"
+    )
+    return surely_above(text, source, ratio.values, float(np.log(2)))
+
+
 def sooner(curves: xr.Dataset, source: str) -> Claim:
-    """The larger the rate, the sooner the error is back, over rates at which every run is."""
-    back = turns(curves)["back"].transpose("seed", "rate")
-    kept = back.isel(rate=np.flatnonzero(back.notnull().all("seed")))
-    text = "the larger the rate, the sooner the error is back where it began: exponent in the rate"
-    if kept.sizes["rate"] < 2:
-        return claim(text, source).open("the error is back at fewer than two rates in all runs")
-    return surely_below(text, source, exponents(kept["rate"].values, kept.values), 0.0)
+    """The larger the rate, the sooner the error begins to rise; at the latest, where a run ends."""
+    turn = turns(curves)["turn"].transpose("seed", "rate")
+    text = "the larger the rate, the sooner the error begins to rise: exponent in the rate"
+    return surely_below(text, source, exponents(turn["rate"].values, turn.values + 1), 0.0)
 
 
 def grows(perturbed: xr.Dataset, sgd: xr.Dataset, source: str) -> Claim:

@@ -52,7 +52,7 @@ class Params:
         passes: forward passes of a batch, of every rule.
         points: at which is measured.
         several: numbers of perturbations a step beside one.
-        rates: of node perturbation, multiplied by `several` where there are more.
+        rates: of node perturbation, multiplied by √P for P perturbations.
         momentum_rates, adam_rates, sgd_rates: of the others.
         momentum: of the momentum.
         tuning: seeds by which rates are chosen.
@@ -61,14 +61,14 @@ class Params:
     """
 
     data: str = "digits"
-    rows: int = 0
-    batch: int = 50
-    width: int = 50
+    rows: int = 800
+    batch: int = 20
+    width: int = 30
     passes: int = 1500
-    points: int = 25
+    points: int = 20
     several: tuple[int, ...] = (4, 16)
-    rates: tuple[float, ...] = (0.1, 0.2, 0.4)
-    momentum_rates: tuple[float, ...] = (0.01, 0.02, 0.04)
+    rates: tuple[float, ...] = (0.05, 0.1, 0.2)
+    momentum_rates: tuple[float, ...] = (0.005, 0.01, 0.02)
     adam_rates: tuple[float, ...] = (0.003, 0.01, 0.03)
     sgd_rates: tuple[float, ...] = (1.0, 2.0, 4.0)
     momentum: float = 0.9
@@ -81,6 +81,7 @@ PRESETS = {
     "quick": Params(),
     "paper": Params(
         data="mnist",
+        rows=0,
         batch=1000,
         width=800,
         passes=20_000,
@@ -101,7 +102,11 @@ def _rules(params: Params) -> dict[str, tuple[int, tuple[float, ...], Rule]]:
     by = lambda made: lambda rate: ld.Optax(made(rate), estimator=noise, sampling="epochs")
     momentum = by(lambda rate: optax.sgd(rate, momentum=params.momentum))
     more = {
-        f"{many} perturbations": (many, tuple(r * many for r in params.rates), _many(params, many))
+        f"{many} perturbations": (
+            many,
+            tuple(r * np.sqrt(many) for r in params.rates),
+            _many(params, many),
+        )
         for many in params.several
     }
     return {

@@ -25,6 +25,7 @@ from learndyn.studies.hiratani2022perturbation._curves import (
 )
 from learndyn.studies.hiratani2022perturbation._intervals import surely_above
 from learndyn.studies.hiratani2022perturbation._small_rate import (
+    FEWER,
     check_small,
     draw_small,
     small_rate,
@@ -54,18 +55,18 @@ class Params:
     """
 
     data: str = "teacher"
-    rows: int = 2000
+    rows: int = 1000
     batch: int = 10
     width: int = 50
     sgd_rates: tuple[float, ...] = (0.01, 0.04, 0.16, 0.64)
-    sgd_steps: int = 3000
-    widths: tuple[int, ...] = (25, 100)
+    sgd_steps: int = 2000
+    widths: tuple[int, ...] = (25, 75)
     ladder: tuple[float, ...] = (0.001, 0.002, 0.004, 0.008, 0.012, 0.024)
     ladder_steps: int = 1500
     target: float = 0.6
     small: float = 0.001
-    small_steps: int = 5000
-    points: int = 40
+    small_steps: int = 4000
+    points: int = 25
     seeds: int = 5
     key: int = 0
 
@@ -78,16 +79,21 @@ PRESETS = {
         batch=100,
         width=800,
         sgd_rates=(1e-5, 1e-4, 1e-3, 1e-2),
-        sgd_steps=50_000,
+        sgd_steps=30_000,
         widths=(100, 400, 1600),
         ladder=(1e-5, 1.8e-5, 3.2e-5, 5.6e-5, 1e-4, 3.2e-4),
-        ladder_steps=50_000,
-        target=10.0,
+        ladder_steps=15_000,
+        target=30.0,
         small=1e-6,
-        small_steps=200_000,
-        points=80,
+        small_steps=100_000,
+        points=60,
     ),
 }
+_WHITE = (
+    "inputs of the drawn network are white and have mean 0, so that hidden activity has no "
+    "principal direction for growing weights to strengthen; the paper's reason needs real inputs"
+)
+FAILS = {"quick": {FEWER: _WHITE}}
 
 
 def compute(params: Params, report: Report) -> xr.Dataset:

@@ -57,14 +57,14 @@ class Params:
     """
 
     data: str = "digits"
-    rows: int = 0
+    rows: int = 500
     channels: int = 4
-    stride: tuple[int, ...] = (2, 1, 1)
+    stride: tuple[int, ...] = (2, 2, 1)
     batch: int = 50
-    rates: tuple[float, ...] = (0.02, 0.1, 0.5)
-    steps: int = 2000
-    points: int = 25
-    decay_rate: float = 0.5
+    rates: tuple[float, ...] = (0.02, 0.06, 0.2)
+    steps: int = 3000
+    points: int = 15
+    decay_rate: float = 0.2
     decays: tuple[float, ...] = (1e-3, 1e-2)
     seeds: int = 4
     key: int = 0
@@ -77,6 +77,7 @@ PRESETS = {
         data="cifar10",
         rows=10_000,
         channels=32,
+        stride=(2, 1, 1),
         batch=100,
         rates=(2e-4, 1e-3, 5e-3),
         steps=20_000,
