@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim
 from learndyn.studies.hiratani2022perturbation._curves import (
     Counted,
     Rule,
@@ -52,7 +52,7 @@ class Params:
         passes: forward passes of a batch, of every rule.
         points: at which is measured.
         several: numbers of perturbations a step beside one.
-        rates: of node perturbation, multiplied by √P for P perturbations.
+        rates: of node perturbation, multiplied by P^¾ for P perturbations.
         momentum_rates, adam_rates, sgd_rates: of the others.
         momentum: of the momentum.
         tuning: seeds by which rates are chosen.
@@ -69,7 +69,7 @@ class Params:
     several: tuple[int, ...] = (4, 16)
     rates: tuple[float, ...] = (0.05, 0.1, 0.2)
     momentum_rates: tuple[float, ...] = (0.005, 0.01, 0.02)
-    adam_rates: tuple[float, ...] = (0.003, 0.01, 0.03)
+    adam_rates: tuple[float, ...] = (0.001, 0.003, 0.01)
     sgd_rates: tuple[float, ...] = (1.0, 2.0, 4.0)
     momentum: float = 0.9
     tuning: int = 3
@@ -104,7 +104,7 @@ def _rules(params: Params) -> dict[str, tuple[int, tuple[float, ...], Rule]]:
     more = {
         f"{many} perturbations": (
             many,
-            tuple(r * np.sqrt(many) for r in params.rates),
+            tuple(r * many**0.75 for r in params.rates),
             _many(params, many),
         )
         for many in params.several
@@ -171,7 +171,7 @@ def draw(data: xr.Dataset) -> Figure:
         curve = curve.assign_coords(step=unit * np.arange(data.sizes["point"]))
         draw_curves(axes[0], curve, f"C{number}", str(rule))
     axes[0].set(yscale="log", xlabel="forward passes of a batch", ylabel="test error")
-    legend(axes[0], fontsize=7)
+    legend(axes[0], fontsize=7, loc=(0.62, 0.14))
     rules, share = _shares(data)
     mean, error = share.mean("seed"), share.std("seed", ddof=1) / np.sqrt(share.sizes["seed"])
     axes[1].errorbar(mean, range(len(rules)), xerr=error, fmt="ko", capsize=3)
@@ -182,10 +182,10 @@ def draw(data: xr.Dataset) -> Figure:
         said += (
             f"error {float(last['test'].mean()):.3g}, accuracy {float(last['accuracy'].mean()):.3f}"
         )
-        axes[1].annotate(said, (0.02, row + 0.22), xycoords=("axes fraction", "data"), fontsize=7)
+        axes[1].annotate(said, (0.12, row - 0.22), xycoords=("axes fraction", "data"), fontsize=7)
     axes[1].axvline(0.0, color="0.6", ls=":")
     axes[1].axvline(1.0, color="0.6", ls=":")
-    axes[1].set(xlabel="share of the gap that is closed", ylim=(-0.5, len(rules) - 0.3))
+    axes[1].set(xlabel="share of the gap that is closed", ylim=(len(rules) - 0.3, -0.5))
     figure.suptitle(data.attrs["data"], fontsize=9)
     return figure
 
@@ -204,23 +204,16 @@ def _shares(data: xr.Dataset) -> tuple[list[str], xr.DataArray]:
 
 
 def check(data: xr.Dataset) -> list[Claim]:
-    """There is a gap; nothing closes it; what each closes, with its interval."""
+    """There is a gap, and no rule closes all of it; the table is in the statements."""
     gap, (rules, share) = _gaps(data), _shares(data)
-    others = [rule for rule in rules if rule not in (BEST, PLAIN)]
     exists = "at equal forward passes node perturbation ends behind SGD: logarithm of the ratio of "
-    whole = "no rule closes the gap: largest share that is closed"
-    closest = max(others, key=lambda rule: float(share.sel(rule=rule).mean()))
+    behind = gap.sel(rule=PLAIN).values
+    text = "{} does not close the gap: share that is closed"
     return [
-        surely_above(
-            f"{exists}the errors", SOURCE, gap.sel(rule=PLAIN).values, 0.0, kind="finding"
+        surely_above(f"{exists}the errors", SOURCE, behind, 0.0, kind="finding"),
+        *(
+            surely_below(text.format(rule), SOURCE, share.sel(rule=rule), 1.0, kind="finding")
+            for rule in rules
+            if rule not in (BEST, PLAIN)
         ),
-        surely_below(whole, SOURCE, share.sel(rule=closest).values, 1.0, kind="finding"),
-        *(_closed(share.sel(rule=rule).values, rule) for rule in others),
     ]
-
-
-def _closed(values: np.ndarray, rule: str) -> Claim:
-    """A row of the table; which side of zero it lies on is not said beforehand."""
-    text = f"share of the gap that is closed by {rule}"
-    return claim(text, SOURCE, kind="finding").open("a row of the table: nothing predicts it",
-                                                    float(values.mean()))  # fmt: skip

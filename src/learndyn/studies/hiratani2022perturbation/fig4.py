@@ -24,6 +24,7 @@ from learndyn.studies.claims import Claim
 from learndyn.studies.hiratani2022perturbation import _times, _verdicts
 from learndyn.studies.hiratani2022perturbation._cosines import (
     check_cosines,
+    check_later,
     cosines,
     draw_cosines,
 )
@@ -244,6 +245,7 @@ def check(data: xr.Dataset) -> list[Claim]:
     source = lambda panel: SOURCE.format(panel)
     return [
         *check_cosines(data, source("A"), int(data.attrs["outputs"])),
+        check_later(data, source("A")),
         _verdicts.returns(np_, source("B"), "the error resurges at a fixed rate"),
         _verdicts.grows(np_, sgd, source("C")),
         _verdicts.sooner(np_, source("D")),
