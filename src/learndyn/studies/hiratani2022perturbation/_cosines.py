@@ -12,7 +12,12 @@ from matplotlib.axes import Axes
 import learndyn as ld
 from learndyn.plotting import legend
 from learndyn.studies.claims import Claim, claim
-from learndyn.studies.hiratani2022perturbation._curves import first_index, gradient, trained
+from learndyn.studies.hiratani2022perturbation._curves import (
+    few_ticks,
+    first_index,
+    gradient,
+    trained,
+)
 from learndyn.studies.hiratani2022perturbation._intervals import (
     LEVEL,
     exponents,
@@ -121,9 +126,8 @@ def draw_cosines(axis: Axes, data: xr.Dataset, title: str, unit: str) -> None:
             error = one["cosine_measured"].std("seed", ddof=1) / np.sqrt(one.sizes["seed"])
             axis.errorbar(data["width"], one["cosine_measured"].mean("seed"), error, fmt="o",
                           ms=3.5, color=color)  # fmt: skip
-    axis.set(
-        xscale="log", yscale="log", xlabel="hidden width", ylabel="cosine with SGD", title=title
-    )
+    axis.set(yscale="log", xlabel="hidden width", ylabel="cosine with SGD", title=title)
+    few_ticks(axis, data["width"].values)
     legend(axis, {"measured": {"marker": "o", "ms": 3.5}}, fontsize=7)
 
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter
 
 import learndyn as ld
 from learndyn.studies.hiratani2022perturbation._tasks import SIGMA, Task, drawn_starts
@@ -115,6 +116,13 @@ def draw_curves(
     for seed in range(later.sizes["seed"]):
         axis.plot(later["step"], later.isel(seed=seed), style, color=color, lw=0.5, alpha=0.4)
     axis.plot(later["step"], later.median("seed", skipna=False), style, color=color, label=label)
+
+
+def few_ticks(axis: Axes, values: Sequence[float] | np.ndarray) -> None:
+    """A logarithmic axis with ticks at the given values alone."""
+    axis.set_xscale("log")
+    axis.set_xticks(values, [f"{value:g}" for value in values])
+    axis.xaxis.set_minor_formatter(NullFormatter())
 
 
 def shown_up_to(axis: Axes, errors: xr.DataArray) -> None:

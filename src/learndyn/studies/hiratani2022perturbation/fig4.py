@@ -17,6 +17,7 @@ import dataclasses
 import optax
 import xarray as xr
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
@@ -32,6 +33,7 @@ from learndyn.studies.hiratani2022perturbation._curves import (
     Counted,
     at_rates,
     draw_curves,
+    few_ticks,
     gradient,
     perturbed,
     shown_up_to,
@@ -76,7 +78,7 @@ class Params:
     cosine_steps: int = 1000
     draws: int = 100
     width: int = 50
-    rates: tuple[float, ...] = (0.004, 0.008, 0.012, 0.016)
+    rates: tuple[float, ...] = (0.004, 0.008, 0.011, 0.014)
     steps: int = 5000
     points: int = 30
     ladder: tuple[float, ...] = (0.004, 0.008, 0.012, 0.016)
@@ -85,7 +87,7 @@ class Params:
     ladder_steps: int = 1500
     sgd_ladder_steps: int = 300
     norm_widths: tuple[int, ...] = (25, 50)
-    norm_rates: tuple[float, ...] = (0.0008, 0.0006)
+    norm_rates: tuple[float, ...] = (0.0011, 0.0009)
     norm_steps: int = 3000
     seeds: int = 5
     key: int = 0
@@ -208,6 +210,7 @@ def draw(data: xr.Dataset) -> Figure:
     for axis in axes[1:3]:
         shown_up_to(axis, data["np_test"])
     grown = data["np_norm"].where(data["np_test"] < 3 * data["np_test"].isel(step=0))
+    axes[2].xaxis.set_minor_formatter(NullFormatter())
     axes[2].set_xlim(0.8 * float(grown.min()), 1.25 * float(grown.max()))
     found = _verdicts.turns(_curves(data, "np"))
     axes[3].plot(data["rate"], found["turn"].mean("seed"), "ko-", ms=4, label="least error")
@@ -218,7 +221,7 @@ def draw(data: xr.Dataset) -> Figure:
     legend(axes[3], fontsize=7)
     rows = {"node perturbation": data["np_times"], "SGD": data["sgd_times"]}
     _times.draw_least(axes[4], rows, "hidden width", "E")
-    axes[4].set_xscale("log")
+    few_ticks(axes[4], data["case"].values)
     for number, width in enumerate(data["norm_width"].values):
         for name, style in (("plain", "--"), ("normalised", "-")):
             curve = data[name].sel(norm_width=width).rename(norm_step="step")

@@ -22,6 +22,7 @@ from learndyn.studies.hiratani2022perturbation._curves import (
     Counted,
     at_rates,
     draw_curves,
+    few_ticks,
     gradient,
     perturbed,
 )
@@ -153,7 +154,8 @@ def draw(data: xr.Dataset) -> Figure:
     deep = {said: _deep(data, name) for name, said in rules.items()}
     _times.draw_least(axes[1], wide, "hidden width", "B")
     _times.draw_least(axes[2], deep, "hidden layers", "C")
-    axes[1].set_xscale("log")
+    few_ticks(axes[1], data["case"].values)
+    axes[2].set_xticks(data["depth"].values)
     figure.suptitle(f"{data.attrs['data']}; target {data.attrs['target']:g}", fontsize=9)
     return figure
 
