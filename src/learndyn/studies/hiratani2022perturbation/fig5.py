@@ -16,7 +16,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim
 from learndyn.studies.hiratani2022perturbation import _times, _verdicts
 from learndyn.studies.hiratani2022perturbation._curves import (
     Counted,
@@ -170,20 +170,16 @@ def check(data: xr.Dataset) -> list[Claim]:
     return [
         _verdicts.doubles(data[["test"]], SOURCE.format("A")),
         *wide,
-        *_depths(data),
+        _depths(data),
     ]
 
 
-def _depths(data: xr.Dataset) -> list[Claim]:
-    best = {name: _times.least(_deep(data, name)) for name in ("np", "sgd")}
-    reached = float(best["np"].notnull().mean())
-    whole = claim("node perturbation reaches the target at every depth: share of runs",
-                  SOURCE.format("C"))  # fmt: skip
-    rows = best["np"].transpose("seed", "case")
-    slopes = exponents(rows["case"].values, rows.fillna(rows.max()).values)
-    grows = "the shortest time grows with the number of hidden layers: exponent"
-    because = "the paper shows a time for every depth"
-    return [
-        whole.at_least(reached, 1.0, because=because),
-        surely_above(grows, SOURCE.format("C"), slopes, 0.0),
-    ]
+def _depths(data: xr.Dataset) -> Claim:
+    """How the shortest time grows; it fails where a run does not reach the target at a depth."""
+    rows = _times.least(_deep(data, "np")).transpose("seed", "case")
+    slopes = exponents(rows["case"].values, rows.values)
+    text = (
+        "the target is reached at every depth, in a time that grows with the number of hidden "
+        "layers: exponent"
+    )
+    return surely_above(text, SOURCE.format("C"), slopes, 0.0)
