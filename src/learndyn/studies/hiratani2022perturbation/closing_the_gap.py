@@ -178,11 +178,11 @@ def draw(data: xr.Dataset) -> Figure:
     axes[1].set_yticks(range(len(rules)), rules)
     for row, rule in enumerate(rules):
         last = data.sel(rule=rule).isel(point=-1)
-        said = f"η = {float(last['rate']):g}, {int(last['steps'])} steps, "
+        said = f"η = {float(last['rate']):.3g}, {int(last['steps'])} steps, "
         said += (
             f"error {float(last['test'].mean()):.3g}, accuracy {float(last['accuracy'].mean()):.3f}"
         )
-        axes[1].annotate(said, (0.12, row - 0.22), xycoords=("axes fraction", "data"), fontsize=7)
+        axes[1].annotate(said, (0.22, row - 0.22), xycoords=("axes fraction", "data"), fontsize=7)
     axes[1].axvline(0.0, color="0.6", ls=":")
     axes[1].axvline(1.0, color="0.6", ls=":")
     axes[1].set(xlabel="share of the gap that is closed", ylim=(len(rules) - 0.3, -0.5))

@@ -71,14 +71,14 @@ class Params:
 
 PRESETS = {
     "quick": Params(),
-    # The paper goes on for longer, and its rates are of another convention that it does not state.
+    # The paper goes on for longer, and does not state the convention of its rates.
     "paper": Params(
         data="cifar10",
         rows=10_000,
         channels=32,
         stride=(2, 1, 1),
         batch=100,
-        rates=(2e-4, 1e-3, 5e-3),
+        rates=(1e-3, 3e-3, 1e-2),
         steps=20_000,
         points=40,
         decays=(1e-5, 1e-4, 1e-3),
