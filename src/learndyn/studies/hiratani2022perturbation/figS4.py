@@ -145,7 +145,7 @@ def _cosines(params: Params, task: Task, done: Counted) -> xr.Dataset:
         {w: network(task, [w], "softmax") for w in params.widths},
         rate=params.cosine_rate,
         batch=params.cosine_batch,
-        steps=steps_of(params.cosine_steps, 25),
+        steps=steps_of(params.cosine_steps, 25),  # at each, all weights are held
         levels=params.levels,
         of="accuracy",
         draws=params.draws,
