@@ -78,7 +78,7 @@ class Params:
     cosine_steps: int = 1000
     draws: int = 100
     width: int = 50
-    rates: tuple[float, ...] = (0.004, 0.008, 0.011, 0.014)
+    rates: tuple[float, ...] = (0.004, 0.008, 0.011, 0.015)
     steps: int = 5000
     points: int = 30
     ladder: tuple[float, ...] = (0.004, 0.008, 0.012, 0.016)

@@ -57,7 +57,7 @@ class Params:
     rows: int = 800
     batch: int = 20
     width: int = 30
-    rates: tuple[float, ...] = (0.05, 0.1, 0.3)
+    rates: tuple[float, ...] = (0.05, 0.1, 0.4)
     steps: int = 8000
     points: int = 25
     widths: tuple[int, ...] = (10, 30, 90)
@@ -66,11 +66,11 @@ class Params:
     ladder: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4)
     ladder_steps: int = 1000
     deep_ladder: tuple[float, ...] = (0.025, 0.06)
-    deep_steps: int = 4000
+    deep_steps: int = 6000
     sgd_ladder: tuple[float, ...] = (0.5, 2.0)
     sgd_ladder_steps: int = 300
     target: float = 0.4
-    seeds: int = 5
+    seeds: int = 6
     key: int = 0
 
 
@@ -94,6 +94,7 @@ PRESETS = {
         deep_ladder=(0.018, 0.032, 0.056),
         deep_steps=6000,
         sgd_ladder_steps=1500,
+        seeds=5,
     ),
 }
 

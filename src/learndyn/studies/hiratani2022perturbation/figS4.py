@@ -74,7 +74,7 @@ class Params:
     cosine_steps: int = 300
     draws: int = 100
     width: int = 30
-    rates: tuple[float, ...] = (0.1, 0.3)
+    rates: tuple[float, ...] = (0.1, 0.4)
     steps: int = 8000
     sgd_rates: tuple[float, ...] = (0.5, 2.0, 8.0)
     sgd_steps: int = 1000
@@ -85,7 +85,7 @@ class Params:
     decays: tuple[float, ...] = (1e-3, 1e-2)
     deep_steps: int = 3000
     points: int = 25
-    seeds: int = 5
+    seeds: int = 6
     key: int = 0
 
 
@@ -112,6 +112,7 @@ PRESETS = {
         decays=(1e-6, 1e-5, 1e-4),
         deep_steps=12_000,
         points=50,
+        seeds=5,
     ),
 }
 _EARLY = (
