@@ -89,7 +89,8 @@ def at_rates(
     **given: Any,
 ) -> xr.Dataset:
     """The curves of `trained` at several rates, with a dimension `rate`."""
-    grid, rows = steps_of(last, points), []
+    even = np.rint(np.linspace(last / 2, last, 11))  # logarithms have few steps there
+    grid, rows = np.union1d(steps_of(last, points), even), []
     for rate in rates:
         rows.append(trained(task, network, rule(rate), grid, **given))
         done()

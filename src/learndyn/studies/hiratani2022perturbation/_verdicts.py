@@ -46,22 +46,32 @@ def returns(curves: xr.Dataset, source: str, what: str) -> Claim:
     return claim(text, source).at_least(float(lost.mean()), 1.0, because=because)
 
 
-def doubles(curves: xr.Dataset, source: str) -> Claim:
-    """The bounded error of outputs between 0 and 1 ends at twice its least value or more."""
-    test = curves["test"].isel(rate=-1)
-    ratio = xr.ufuncs.log(test.isel(step=-1) / test.min("step"))
+def resurges(curves: xr.Dataset, source: str) -> Claim:
+    """At the largest rate the error of the second half lies above the least, as it does not else.
+
+    Outputs between 0 and 1 bound the error, and a run may learn again: one moment says little.
+    """
+    test = curves["test"]
+    late = test.where(test["step"] >= test["step"].max() / 2).mean("step")
+    ratio = xr.ufuncs.log(late / test.min("step"))
     text = (
-        "the error resurges at a fixed rate: at the largest of the rates it ends at twice its "
-        "least value or more: logarithm of the ratio"
+        "the error resurges at a fixed rate: logarithm of the mean error in the second half of "
+        "training over the least, at the largest rate beyond that at the smallest"
     )
-    return surely_above(text, source, ratio.values, float(np.log(2)))
+    return surely_above(text, source, (ratio.isel(rate=-1) - ratio.isel(rate=0)).values, 0.0)
 
 
 def sooner(curves: xr.Dataset, source: str) -> Claim:
-    """The larger the rate, the sooner the error begins to rise; at the latest, where a run ends."""
-    turn = turns(curves)["turn"].transpose("seed", "rate")
-    text = "the larger the rate, the sooner the error begins to rise: exponent in the rate"
-    return surely_below(text, source, exponents(turn["rate"].values, turn.values + 1), 0.0)
+    """The sooner the error rises by half above the least so far; at the latest at the end."""
+    test = curves["test"].transpose("seed", "rate", "step")
+    risen = test.values >= 1.5 * np.minimum.accumulate(test.values, axis=-1)
+    risen[..., -1] = True
+    step = test["step"].values[risen.argmax(-1)]
+    text = (
+        "the larger the rate, the sooner the error rises by half above the least so far: exponent "
+        "in the rate"
+    )
+    return surely_below(text, source, exponents(test["rate"].values, step), 0.0)
 
 
 def grows(perturbed: xr.Dataset, sgd: xr.Dataset, source: str) -> Claim:
@@ -81,15 +91,13 @@ def _last(values: xr.DataArray) -> xr.DataArray:
 
 
 def swells(curves: xr.Dataset, source: str) -> Claim:
-    """The first weights have grown on the way from the least error to the last one measured."""
-    norm = curves["norm"]
-    least = norm.isel(step=curves["test"].argmin("step")).drop_vars("step")
-    ratio = xr.ufuncs.log(_last(norm) / least).isel(rate=-1)
+    """The first weights have grown more at the largest rate than at the smallest."""
+    grown = xr.ufuncs.log(_last(curves["norm"]) / curves["norm"].isel(step=0, drop=True))
     text = (
-        "weights of the first layer grow while the error comes back: logarithm of ‖W_1‖² at the "
-        "end over that at the least error, at the largest rate"
+        "weights of the first layer grow with the error's return: logarithm of the growth of "
+        "‖W_1‖², at the largest rate beyond that at the smallest"
     )
-    return surely_above(text, source, ratio.values, 0.0)
+    return surely_above(text, source, (grown.isel(rate=-1) - grown.isel(rate=0)).values, 0.0)
 
 
 def does_not_rise(curves: xr.Dataset, source: str, what: str) -> Claim:

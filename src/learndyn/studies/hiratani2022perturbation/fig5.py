@@ -169,7 +169,7 @@ def check(data: xr.Dataset) -> list[Claim]:
     """The error's return, and how the time to the target grows."""
     wide = _times.check_widths(data["np_times"], data["sgd_times"], SOURCE.format("B"))
     return [
-        _verdicts.doubles(data[["test"]], SOURCE.format("A")),
+        _verdicts.resurges(data[["test"]], SOURCE.format("A")),
         *wide,
         _depths(data),
     ]

@@ -209,7 +209,7 @@ def check(data: xr.Dataset) -> list[Claim]:
     source = lambda panel: SOURCE.format(panel)
     return [
         *check_cosines(data, source("A"), int(data.attrs["outputs"])),
-        _verdicts.doubles(data[["test"]], source("B, G")),
+        _verdicts.resurges(data[["test"]], source("B, G")),
         _verdicts.swells(data[["test", "norm"]], source("B")),
         _verdicts.sooner(data[["test"]], source("C")),
         _no_return(data),

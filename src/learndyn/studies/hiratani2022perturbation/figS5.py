@@ -27,7 +27,6 @@ from learndyn.studies.hiratani2022perturbation._curves import (
     at_rates,
     draw_curves,
     perturbed,
-    steps_of,
     trained,
 )
 from learndyn.studies.hiratani2022perturbation._decay import regularised
@@ -96,14 +95,14 @@ def compute(params: Params, report: Report) -> xr.Dataset:
         output="sigmoid", stride=params.stride,
     )  # fmt: skip
     given: dict[str, Any] = {"key": params.key, "seeds": params.seeds}
-    rule, grid = perturbed(params.batch), steps_of(params.steps, params.points)
+    rule = perturbed(params.batch)
     curves = at_rates(
         task, net, rule, params.rates, params.steps, params.points, done=done, **given
     )
     rules = regularised(params.rates[-1], params.batch, params.decays, normalised=False)
     rows = [curves.isel(rate=-1, drop=True)]  # without decay, as it is
     for decay in list(rules)[1:]:
-        rows.append(trained(task, net, rules[decay], grid, **given))
+        rows.append(trained(task, net, rules[decay], curves["step"].values, **given))
         done()
     decayed = xr.concat([row[["test", "accuracy"]] for row in rows], xr.Variable("cure", [*rules]))
     decayed = decayed.rename(test="decay_test", accuracy="decay_accuracy")
