@@ -45,6 +45,12 @@ LONG = {
     "worschech2024scaling/fig5",
     "worschech2024scaling/fig6",
     "worschech2024scaling/plateau_exact",
+    "hiratani2022perturbation/closing_the_gap",
+    "hiratani2022perturbation/fig4",
+    "hiratani2022perturbation/fig5",
+    "hiratani2022perturbation/figS3",
+    "hiratani2022perturbation/figS4",
+    "hiratani2022perturbation/figS5",
 }
 
 

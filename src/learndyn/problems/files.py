@@ -1,6 +1,7 @@
-"""Real data from its standard files, and scikit-learn's digits, which are always there.
+"""Real images from their standard files, and scikit-learn's digits, which are always there.
 
-Files lie in the folder that `LEARNDYN_DATA` names, or that the caller gives.
+Files lie in the folder that `LEARNDYN_DATA` names, or that the caller gives. MNIST stands in
+`problems/idx.py`, the robot arm SARCOS in `problems/sarcos.py`.
 """
 
 import os
@@ -13,6 +14,7 @@ from learndyn.numerics.checks import one_of
 
 VARIABLE = "LEARNDYN_DATA"
 _CIFAR_RECORD = 1 + 3 * 32 * 32  # a label, then the planes R, G, B, row by row
+_CIFAR_SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html (binary version)"
 
 
 class Images(NamedTuple):
@@ -22,11 +24,13 @@ class Images(NamedTuple):
         pixels: (images, channels, rows, columns), as stored.
         labels: (images,).
         name: what the data is, for records and figures.
+        training: how many of the first images are the training set, where the files say so.
     """
 
     pixels: np.ndarray
     labels: np.ndarray
     name: str
+    training: int | None = None
 
 
 def cifar10(folder: str | os.PathLike | None = None) -> Images:
@@ -42,12 +46,10 @@ def cifar10(folder: str | os.PathLike | None = None) -> Images:
     Raises:
         ValueError: where the folder or its files are missing or of another format.
     """
-    root = data_folder(folder)
-    inside = root / "cifar-10-batches-bin"
-    root = inside if inside.is_dir() else root
+    root = folder_of("cifar-10-batches-bin", folder)
     files = [*sorted(root.glob("data_batch_*.bin")), *root.glob("test_batch.bin")]
     if not files:
-        raise ValueError(f"folder: got {str(root)!r}; allowed is one with data_batch_*.bin")
+        raise missing("data_batch_1.bin", root, _CIFAR_SOURCE)
     raw = [np.fromfile(file, dtype=np.uint8) for file in files]
     for file, content in zip(files, raw, strict=True):
         if len(content) % _CIFAR_RECORD or not len(content):
@@ -56,7 +58,9 @@ def cifar10(folder: str | os.PathLike | None = None) -> Images:
             )
     records = np.concatenate(raw).reshape(-1, _CIFAR_RECORD)
     pixels = records[:, 1:].reshape(-1, 3, 32, 32)
-    return Images(pixels, records[:, 0], f"CIFAR-10, {len(records)} images")
+    trained = sum(len(c) for f, c in zip(files, raw, strict=True) if f.name != "test_batch.bin")
+    name = f"CIFAR-10, {len(records)} images"
+    return Images(pixels, records[:, 0], name, trained // _CIFAR_RECORD)
 
 
 def digits() -> Images:
@@ -122,3 +126,14 @@ def data_folder(folder: str | os.PathLike | None = None) -> pathlib.Path:
             f"data folder: got {given!r}; allowed is a folder, by --data-dir or {VARIABLE}"
         )
     return pathlib.Path(given)
+
+
+def folder_of(name: str, folder: str | os.PathLike | None = None) -> pathlib.Path:
+    """The folder `name` inside of the folder of data files, or that itself where it has none."""
+    root = data_folder(folder)
+    return root / name if (root / name).is_dir() else root
+
+
+def missing(file: str, folder: pathlib.Path, source: str) -> ValueError:
+    """The one line for a file that is not there."""
+    return ValueError(f"{file}: not in the folder {str(folder)!r}; it is to be had from {source}")
