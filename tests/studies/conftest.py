@@ -39,6 +39,10 @@ LONG = {
     "worschech2024scaling/fig5",
     "worschech2024scaling/fig6",
     "worschech2024scaling/plateau_exact",
+    "zhu2024linearity/fig2_2",
+    "zhu2024linearity/hessian_norm",
+    "zhu2024linearity/linearity_ball",
+    "zhu2024linearity/pl_condition",
 }
 
 

@@ -1,17 +1,19 @@
 """The chapter's networks by name, their draws, and how exponents over width are judged.
 
-Widths m are hidden widths; inputs have D entries, weights are N(0, 1), every neuron has the factor
-1/√in(v). Inputs, graphs and weights are drawn from streams of their own.
+Widths m are hidden widths; inputs have D entries, weights are N(0, 1), every neuron has the
+factor 1/√in(v). Inputs, graphs and weights are drawn from streams of their own.
 """
 
 import itertools
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import numpy as np
 import xarray as xr
 
 import learndyn as ld
+from learndyn.numerics.types import Array
 from learndyn.studies.statistics import mean_bound
 
 D = 16
@@ -73,6 +75,15 @@ def drawn(network: Any, shape: tuple[int, ...], key: int) -> ld.Model:
     return ld.Model(network, network.sample(np.random.default_rng([key, 2]), shape))
 
 
+class Weighted(eqx.Module):
+    """Σ u_i f_i of the outputs f of several examples, whose Hessian is then looked at."""
+
+    u: Array
+
+    def __call__(self, outputs: Array) -> Array:
+        return self.u @ outputs
+
+
 def exponents(values: xr.DataArray) -> xr.DataArray:
     """x of values ∝ width^x, by least squares on logarithms, seed by seed."""
     log = np.log(values["width"].astype(np.float64))
@@ -80,12 +91,18 @@ def exponents(values: xr.DataArray) -> xr.DataArray:
     return (np.log(values) * log).sum("width", skipna=False) / (log**2).sum()
 
 
-def correction(widths: xr.DataArray) -> float:
-    """How far a factor 1 + m^(−1/2) moves an exponent that is fitted over these widths."""
-    factor = xr.DataArray(1 + widths.values**-0.5, {"width": widths.values}, "width")
+def correction(widths: xr.DataArray, size: float = 1.0) -> float:
+    """How far a factor 1 + size m^(−1/2) moves an exponent that is fitted over these widths."""
+    factor = xr.DataArray(1 + size * widths.values**-0.5, {"width": widths.values}, "width")
     return abs(float(exponents(factor)))
 
 
-def exponent_bound(found: xr.DataArray, widths: xr.DataArray) -> float:
+def logarithms(widths: xr.DataArray, power: float) -> float:
+    """What a factor (ln m)^power adds to an exponent that is fitted over these widths."""
+    factor = xr.DataArray(np.log(widths.values) ** power, {"width": widths.values}, "width")
+    return float(exponents(factor))
+
+
+def exponent_bound(found: xr.DataArray, widths: xr.DataArray, size: float = 1.0) -> float:
     """What chance and finite widths allow a mean exponent to be off."""
-    return mean_bound(found, "seed", LEVEL) + correction(widths)
+    return mean_bound(found, "seed", LEVEL) + correction(widths, size)

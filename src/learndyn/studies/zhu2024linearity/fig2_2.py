@@ -13,7 +13,10 @@ hessian_norm). The paper preset takes images of CIFAR-10, classes 0 and 2; the q
 normal inputs of the same size in their place, fewer widths, and fewer steps there, since normal
 inputs are nearly orthogonal. Rates are half of the critical one, 1/λ_max(K_0) for the loss ½ Σ
 r². Tolerances were written before the first run, after earlier measurements at other keys (−0.48
-over 2³ … 2⁹ at d = 16, 0 … 0.004 and rising at d = 3072).
+over 2³ … 2⁹ at d = 16, 0 … 0.004 and rising at d = 3072). The first run of the quick preset had
+five runs a width and widths from 2 at d = 3072: intervals were too wide to tell exponents from 0.
+Twelve runs, fewer steps (losses had fallen by 10⁻¹²), growth that has to exceed chance, and a
+steeper law judged against −1/2 in place of the narrower half of the widths are from after it.
 """
 
 import dataclasses
@@ -46,6 +49,8 @@ EXAMPLES, PIXELS, SMALL = 10, 3072, 16
 CLASSES = (0, 2)
 MEAN, SCALE = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)  # of the channels
 WHEN = (0.0, 1 / 64, 1 / 16, 1 / 4, 1.0)  # parts of the training at which the kernel is read
+ROWS = 2**21  # weights up to which the Jacobian is formed
+POWER = 0.9  # chance with which an effect that is there is told from none
 CONVERGED = 1e-2  # of the first loss
 
 
@@ -54,18 +59,20 @@ class Params:
     """Widths at d = 16 and at d = 3072, steps there, where the latter's inputs are from."""
 
     widths: tuple[int, ...] = (8, 32, 128, 512)
-    pixel_widths: tuple[int, ...] = (2, 8, 32, 128)
-    steps: int = 384
-    pixel_steps: int = 64
+    pixel_widths: tuple[int, ...] = (4, 16, 64)
+    steps: int = 192
+    pixel_steps: int = 48
     data: str = "normal"
-    runs: int = 5
+    runs: int = 12
     key: int = 0
 
 
 _ALL = tuple(2**i for i in range(1, 13))
 PRESETS = {
     "quick": Params(),
-    "paper": Params(widths=_ALL[2:], pixel_widths=_ALL, pixel_steps=384, data="cifar10", steps=768),
+    "paper": Params(
+        widths=_ALL[2:], pixel_widths=_ALL, steps=384, pixel_steps=384, data="cifar10", runs=5
+    ),
 }
 PRINTED = f"d = {PIXELS}, as printed: exponent of the kernel's change over width"
 _REASON = "the input makes up nearly all of every in-degree: the change grows with the width"
@@ -73,10 +80,10 @@ FAILS = {preset: {PRINTED: _REASON} for preset in PRESETS}
 
 
 def compute(params: Params, report: Report) -> xr.Dataset:
-    """Largest changes and last losses, by dimension, width and run."""
+    """Largest changes, and whether the loss has fallen, by dimension, width and run."""
     small = _sweep(params, SMALL, params.widths, params.steps, report, 0.0)
     large = _sweep(params, PIXELS, params.pixel_widths, params.pixel_steps, report, 0.5)
-    rename = {"width": "pixel_width", "change": "pixel_change", "loss": "pixel_loss"}
+    rename = {"width": "pixel_width", "change": "pixel_change", "converged": "pixel_converged"}
     return xr.merge([small, large.rename(rename)]).assign_attrs(data=params.data)
 
 
@@ -90,7 +97,8 @@ def _sweep(
         rows.append([_trained(params, first, key, steps) for key in keys])
     change, loss = np.moveaxis(np.array(rows), -1, 0)
     over = ("width", "seed")
-    return xr.Dataset({"change": (over, change), "loss": (over, loss)}, {"width": list(widths)})
+    table = {"change": (over, change), "converged": (over, loss < CONVERGED)}
+    return xr.Dataset(table, {"width": list(widths)})
 
 
 def _network(d: int, m: int, key: int) -> ld.DenseNet:
@@ -104,7 +112,7 @@ def _trained(params: Params, first: ld.DenseNet, key: int, steps: int) -> tuple[
     network = eqx.tree_at(lambda n: n.links, first, _network(d, m, key).links)
     x = _inputs(params, d, key)
     data = ld.Dataset(x, np.repeat([1.0, -1.0], EXAMPLES // 2), loss=ld.SquaredLoss(EXAMPLES / 2))
-    model, kernel = drawn(network, (d,), key), lambda model: formed(_operator(model, x))
+    model, kernel = drawn(network, (d,), key), lambda model: _kernel(model, x)
     rate = 1 / np.linalg.eigvalsh(kernel(model))[-1]
     system = ld.System(data, network, ld.GradientDescent(rate))
     start, times = ld.start(system, weights=model.weights), [steps * part for part in WHEN]
@@ -115,8 +123,11 @@ def _trained(params: Params, first: ld.DenseNet, key: int, steps: int) -> tuple[
     return float(max(changes) / np.linalg.norm(K[0], 2)), float(error[-1] / error[0])
 
 
-def _operator(model: Any, x: np.ndarray) -> Any:
-    return ld.probes.kernel_operator(model, x)
+def _kernel(model: Any, x: np.ndarray) -> Any:
+    """The kernel, by its products where the rows of the Jacobian would not fit into memory."""
+    if model.size <= ROWS:
+        return ld.probes.ntk(model, x)
+    return formed(ld.probes.kernel_operator(model, x))
 
 
 def _inputs(params: Params, d: int, key: int) -> np.ndarray:
@@ -154,18 +165,17 @@ def check(data: xr.Dataset) -> list[Claim]:
     pixels = data["pixel_change"].rename(pixel_width="width")
     found, printed = exponents(change), exponents(pixels)
     given = {"because": BECAUSE, "rate": 1 - LEVEL}
-    last = max(float(data[name].max()) for name in ("loss", "pixel_loss"))
-    because = "two orders of magnitude"
+    share = (data["converged"].mean() + data["pixel_converged"].mean()) / 2
     return [
-        claim("training converges at all widths: largest last loss over the first", "Section 2.3")
-        .at_most(last, CONVERGED, because=because),
+        claim("training converges at all widths: share of runs", "Section 2.3")
+        .equals(share, 1.0, within=0.0, because=f"a last loss below {CONVERGED:g} of the first"),
         claim(PRINTED, "Fig. 2.2").equals(
             printed.mean(), HALF, within=exponent_bound(printed, pixels["width"]), **given
         ),
         claim(f"d = {PIXELS}: the change grows with the width, exponent", "Fig. 2.2",
               kind="finding").at_least(
-            printed.mean(), 0.0, within=mean_bound(printed, "seed", LEVEL),
-            because=f"Student t at {LEVEL:.0%}", rate=1 - LEVEL,
+            printed.mean(), mean_bound(printed, "seed", LEVEL), rate=POWER,
+            because=f"above zero by more than chance, Student t at {LEVEL:.0%}",
         ),
         claim(f"d = {SMALL}: exponent of the kernel's change over width", "Fig. 2.2").equals(
             found.mean(), HALF, within=exponent_bound(found, change["width"]), **given
@@ -175,11 +185,12 @@ def check(data: xr.Dataset) -> list[Claim]:
 
 
 def _steeper(change: xr.DataArray) -> Claim:
-    half = change.sizes["width"] // 2
-    low, high = (change.isel(width=part) for part in (slice(half + 1), slice(half, None)))
-    more = exponents(high) - exponents(low)
-    said = f"d = {SMALL}: the exponent becomes steeper, wider half less narrower half"
+    wide = change.isel(width=slice(change.sizes["width"] // 2, None))
+    found = exponents(wide)
+    said = (
+        f"d = {SMALL}: the change falls faster at last, exponent over the wider half of the widths"
+    )
     return claim(said, "Fig. 2.2", kind="finding").at_most(
-        more.mean(), -mean_bound(more, "seed", LEVEL), rate=1 - LEVEL,
-        because=f"below zero by more than chance, Student t at {LEVEL:.0%}",
+        found.mean(), HALF - mean_bound(found, "seed", LEVEL), rate=POWER,
+        because=f"below −1/2 by more than chance, Student t at {LEVEL:.0%}",
     )  # fmt: skip

@@ -7,19 +7,21 @@ change by the Hessian norm, m^(−1/2). With a tanh at the output the kernel mov
 whatever the width, and gradient descent still converges at the rate that λ_min along its path
 promises, (1 − η λ_min)^t in the loss. Prop. 2.4.4 in its corrected form bounds √⟨‖∇f‖²⟩ by
 C_σ^(L/2), C_σ = ½ for relu; the mean is L/2^(L−1). The printed form is in the study of equations.
-The quick preset has fewer widths. Tolerances were written before the first run.
+The quick preset has fewer widths. Tolerances were written before the first run. Two statements
+were changed after it: that half of λ_min is left in the ball was also asked of the tanh output,
+where it fails (0.03 at width 256), since the ball reaches into saturation, and is no sentence of
+the text; now the change of λ_min there is shown to stay. The drift under the two outputs was
+compared within an interval that wrong data would have widened; now without.
 """
 
 import dataclasses
 from typing import Any
 
-import equinox as eqx
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.numerics.types import Array
 from learndyn.plotting import legend, panels
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report, cases
@@ -30,7 +32,7 @@ from learndyn.studies.zhu2024linearity._model import (
     HALF,
     LEVEL,
     D,
-    correction,
+    Weighted,
     drawn,
     exponent_bound,
     exponents,
@@ -53,7 +55,7 @@ class Params:
     examples: int = 5
     radius: float = 1.0
     steps: int = 64
-    seeds: int = 8
+    seeds: int = 10
     draws: int = 400
     key: int = 0
 
@@ -62,15 +64,6 @@ PRESETS = {
     "quick": Params(),
     "paper": Params(widths=(16, 32, 64, 128, 256, 512), seeds=10, draws=2000),
 }
-
-
-class _Weighted(eqx.Module):
-    """Σ u_i f_i."""
-
-    u: Array
-
-    def __call__(self, outputs: Array) -> Array:
-        return self.u @ outputs
 
 
 def compute(params: Params, report: Report) -> xr.Dataset:
@@ -115,7 +108,7 @@ def _one(params: Params, network: ld.MLP, key: int) -> dict[str, Any]:
 def _sphere(model: ld.Model, x: np.ndarray, radius: float, key: int) -> list[ld.Model]:
     """The point at which λ_min falls fastest, to first order, and random ones."""
     u = np.linalg.eigh(ld.probes.ntk(model, x))[1][:, 0]
-    gradient = 2 * model.hessian_product(_Weighted(u), x, model.vjp(x, u[:, None]))
+    gradient = 2 * model.hessian_product(Weighted(u), x, model.vjp(x, u[:, None]))
     random = np.random.default_rng([key, 3]).standard_normal((RANDOM, model.size))
     ways = [-gradient, *random]
     return [model.moved(radius * v / np.linalg.norm(v)).placed() for v in ways]
@@ -194,42 +187,41 @@ def check(data: xr.Dataset) -> list[Claim]:
 
 
 def _ball(data: xr.Dataset) -> list[Claim]:
-    widths, rows = data["width"], []
-    left = (data["in_ball"] / data["lowest"]).isel(width=-1).min("seed")
-    radius = f"R = {data.attrs['radius']:g}"
-    for output in OUTPUTS:
-        rows.append(
-            claim(f"{output} output: least part of λ_min left in the ball, {radius}, largest width",
-                  "Section 2.4")
-            .at_least(left.sel(output=output), LEFT, because="a half, so that μ = λ_min(w_0)/2")
-        )  # fmt: skip
-    fall = exponents(data["fall"].sel(output="identity"))
+    identity = data.sel(output="identity")
+    left = (identity["in_ball"] / identity["lowest"]).isel(width=-1)
+    fall = exponents(data["fall"])
+    linear, more = (
+        fall.sel(output="identity"),
+        fall.sel(output="tanh") - fall.sel(output="identity"),
+    )
+    given, radius = {"because": BECAUSE, "rate": 1 - LEVEL}, f"R = {data.attrs['radius']:g}"
+    bound = lambda values: exponent_bound(values, data["width"])
     return [
         claim("least |∇L|²/(2 λ_min L) over all points", "Eq. 2.16", kind="theorem")
         .at_least(data["ratio"].min(), 1.0, within=1e-9, because="rounding"),
         claim("exponent over width of the largest change of λ_min in the ball", "Section 2.4")
-        .at_most(fall.mean(), HALF, within=exponent_bound(fall, widths), because=BECAUSE,
-                 rate=1 - LEVEL),
-        *rows,
+        .at_most(linear.mean(), HALF, within=bound(linear), **given),
+        claim(f"least part of λ_min left in the ball, {radius}, largest width", "Section 2.4")
+        .at_least(left.min(), LEFT, because="a half, so that μ = λ_min(w_0)/2"),
+        claim("tanh output: the change of λ_min in the ball stays, exponent less that under "
+              "identity", "Section 2.4", kind="finding")
+        .equals(more.mean(), -HALF, within=bound(more), **given),
     ]  # fmt: skip
 
 
 def _trained(data: xr.Dataset) -> list[Claim]:
     found = exponents(data["drift"])
     more = found.sel(output="tanh") - found.sel(output="identity")
-    within = mean_bound(more, "seed", LEVEL) + correction(data["width"])
     because = "(1 − η λ_min)^t bounds the loss of a descent at η ≤ 1/λ_max, λ_min the least seen"
     rows = [
         claim(f"{output} output: decay of the loss over the promised one, least", "Section 2.4")
         .at_least(data["speed"].sel(output=output).min(), 1.0, because=because)
         for output in OUTPUTS
     ]  # fmt: skip
-    return [
-        *rows,
-        claim("drift of the kernel in training: exponent under tanh output less that under "
-              "identity", "Section 2.4")
-        .at_least(more.mean(), -HALF, within=within, because=BECAUSE, rate=1 - LEVEL),
-    ]  # fmt: skip
+    said = "drift of the kernel in training: exponent under tanh output less that under identity"
+    because = "under identity the kernel changes by m^(−1/2) at most, under tanh by order one"
+    last = claim(said, "Section 2.4").at_least(more.mean(), -HALF, because=because)
+    return [*rows, last]
 
 
 def _at_start(data: xr.Dataset) -> list[Claim]:
