@@ -51,6 +51,10 @@ LONG = {
     "hiratani2022perturbation/figS3",
     "hiratani2022perturbation/figS4",
     "hiratani2022perturbation/figS5",
+    "zhu2024linearity/fig2_2",
+    "zhu2024linearity/hessian_norm",
+    "zhu2024linearity/linearity_ball",
+    "zhu2024linearity/pl_condition",
 }
 
 

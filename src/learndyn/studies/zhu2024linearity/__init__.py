@@ -1,0 +1,1 @@
+"""Toward understanding the dynamics of over-parameterized neural networks, chapter 2."""
