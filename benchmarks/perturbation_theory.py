@@ -2,11 +2,14 @@
 
 100-10⁴-10 under node perturbation: a NumPy loop over the weights, the direct engine, and the
 reduced chain, all one run in float64 (the direct engine in float32); then the chain's cost from
-L_h = 10³ to 10⁷. Ratios are of one run of this file.
+L_h = 10³ to 10⁷; then the direct engine against the bytes that it must move, at the bandwidth
+that a copy reaches. Ratios are of one run of this file.
 """
 
 from collections.abc import Callable
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from foundation import seconds
 
@@ -68,6 +71,33 @@ def against_the_width() -> None:
         print(f"{chain.operations:.2g} operations")
 
 
+def bandwidth(size: int = 2**28) -> float:
+    """Bytes a second of adding one to `size` float32 numbers: each is read and written."""
+    add = jax.jit(lambda a: a + 1)
+    a = add(jnp.zeros(size, jnp.float32)).block_until_ready()
+    return 8 * size / min(seconds(lambda: add(a).block_until_ready()) for _ in range(5))
+
+
+def against_the_bytes(runs: int, steps: int) -> None:
+    """A step reads the weights for the outputs, then reads and writes them for the update."""
+    it = system(L_H)
+    start = ld.start(it, key=1)
+    go = lambda steps: ld.simulate(it, [0, steps], start=start, runs=runs, method="direct")
+    go(steps), go(2 * steps)
+    # The difference of two lengths: what is paid once (starting, recording) drops out.
+    once, twice = (min(seconds(lambda n=n: go(n)) for _ in range(3)) for n in (steps, 2 * steps))
+    each = (twice - once) / steps
+    moved = 3 * 4 * (L_X + L_Y) * L_H * runs
+    least = moved / bandwidth()
+    print(
+        f"direct on {jax.devices()[0].device_kind}, {runs} runs: {each * 1e6:.0f} µs a step",
+        end=", ",
+    )
+    print(f"{each / least:.1f}× the {moved / 1e6:.0f} MB it moves at the bandwidth of a copy")
+
+
 if __name__ == "__main__":
     against_the_loop()
     against_the_width()
+    on_cpu = jax.default_backend() == "cpu"
+    against_the_bytes(*((10, 100) if on_cpu else (100, 2000)))

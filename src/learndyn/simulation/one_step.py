@@ -1,4 +1,4 @@
-"""The drift by brute force: many single steps from one start, averaged."""
+"""Single steps: `update`, and the drift by brute force, many of them averaged."""
 
 from typing import Any, NamedTuple
 
@@ -8,15 +8,49 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks.base import Weights
-from learndyn.numerics.checks import positive_int
+from learndyn.numerics.checks import positive_int, seed
 from learndyn.numerics.precision import to_numpy
 from learndyn.numerics.random import Source, key_of_run
 from learndyn.numerics.types import Array
-from learndyn.start import Start
+from learndyn.start import Start, given_weights
 from learndyn.system import System
 from learndyn.theory import clock_of, theory_of
 
 BATCH = 256  # steps held in memory at once
+
+
+def update(
+    system: System, weights: Weights, *, teacher: Weights | None = None, key: int = 0
+) -> Weights:
+    """One step of the rule with fresh memory, in the precision of the weights.
+
+    Args:
+        system: what learns.
+        weights: the weights before the step.
+        teacher: the teacher's weights; None where the problem fixes them.
+        key: seed of the step's random numbers.
+
+    Returns:
+        The weights after the step, as NumPy.
+
+    Raises:
+        ValueError: where the teacher is missing, or weights do not fit the network.
+    """
+    key = seed("key", key)
+    weights, teacher = given_weights(system, weights, teacher)
+    dtype = jax.tree.leaves(weights)[0].dtype
+    with jax.enable_x64(True):
+        teacher = jax.tree.map(lambda t: jnp.asarray(t, dtype), teacher)
+        weights = jax.tree.map(jnp.asarray, weights)
+        return to_numpy(_step(system, weights, teacher, key_of_run(key, 0)))
+
+
+# Operation by operation each would be compiled by itself, which takes far longer.
+@eqx.filter_jit
+def _step(system: System, weights: Weights, teacher: Weights, run_key: Array) -> Weights:
+    dtype = jax.tree.leaves(weights)[0].dtype
+    rule = system.rule.bind(system.problem, system.network, teacher, dtype)
+    return rule.step(weights, rule.init(weights), Source(run_key, jnp.asarray(0)))[0]
 
 
 class MeasuredDrift(NamedTuple):

@@ -5,15 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from learndyn.networks.base import Weights
 from learndyn.numerics.checks import increasing_times, instance, one_of, positive_int, seed
-from learndyn.numerics.precision import to_numpy
 from learndyn.numerics.progress import Counter, Report, reporting
-from learndyn.numerics.random import Source, key_of_run
 from learndyn.records import Recording, Variable, make_record
 from learndyn.records.schema import Stopwatch
 from learndyn.simulation import direct, reduced
@@ -21,7 +18,7 @@ from learndyn.simulation.choosing import choose
 from learndyn.simulation.flow import check_flow, follow_flow
 from learndyn.simulation.following import follow, groups_of, rows_of
 from learndyn.simulation.reading import Probe, Reading, reading_of
-from learndyn.start import Start, draw, given_weights
+from learndyn.start import Start, draw
 from learndyn.system import System
 from learndyn.theory import AbstractTheory, clock_of, find_theory
 from learndyn.theory.chain import AbstractChain
@@ -195,31 +192,3 @@ def _flow(plan: _Plan, count: Counter) -> tuple[Recording, dict[str, Any]]:
         count(int(plan.steps[-1]))
     assert recording is not None
     return recording, attributes
-
-
-def update(
-    system: System, weights: Weights, *, teacher: Weights | None = None, key: int = 0
-) -> Weights:
-    """One step of the rule with fresh memory, in the precision of the weights.
-
-    Args:
-        system: what learns.
-        weights: the weights before the step.
-        teacher: the teacher's weights; None where the problem fixes them.
-        key: seed of the step's random numbers.
-
-    Returns:
-        The weights after the step, as NumPy.
-
-    Raises:
-        ValueError: where the teacher is missing, or weights do not fit the network.
-    """
-    key = seed("key", key)
-    weights, teacher = given_weights(system, weights, teacher)
-    dtype = jax.tree.leaves(weights)[0].dtype
-    with jax.enable_x64(True):
-        teacher = jax.tree.map(lambda t: jnp.asarray(t, dtype), teacher)
-        weights = jax.tree.map(jnp.asarray, weights)
-        rule = system.rule.bind(system.problem, system.network, teacher, dtype)
-        source = Source(key_of_run(key, 0), jnp.asarray(0))
-        return to_numpy(rule.step(weights, rule.init(weights), source)[0])
