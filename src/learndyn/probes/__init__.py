@@ -31,6 +31,8 @@ from learndyn.probes.perturbation import UpdateCosine as UpdateCosine
 from learndyn.probes.perturbation import measured_update_cosine as measured_update_cosine
 from learndyn.probes.perturbation import update_cosine as update_cosine
 from learndyn.probes.recorder import Recorder as Recorder
+from learndyn.probes.summary import Summary as Summary
+from learndyn.probes.summary import summary as summary
 from learndyn.probes.update_noise import LossChange as LossChange
 from learndyn.probes.update_noise import UpdateCovariance as UpdateCovariance
 from learndyn.probes.update_noise import loss_change as loss_change

@@ -1,7 +1,9 @@
 """What a recorder keeps."""
 
+import contextlib
 import os
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -32,9 +34,14 @@ class Log:
         self.ended = time.perf_counter()
         self.began = self.ended if self.began is None else self.began
 
-    def timed(self) -> "Timed":
+    @contextlib.contextmanager
+    def timed(self) -> Iterator[None]:
         """Adds the seconds of a block to those of the probes."""
-        return Timed(self)
+        clock = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds += time.perf_counter() - clock
 
     def has(self, name: str) -> bool:
         """Whether there was a value of this name."""
@@ -69,17 +76,27 @@ class Log:
             row = {name: np.asarray(v)[None, None] for name, v in (blank | values).items()}
             gone = self.outcome.what == "diverged" and i == len(self.rows) - 1
             recording.take((slice(0, 1),), i, row, np.array([[gone]]))
-        wall = self.ended - (self.began or 0.0)
         return make_record(
-            recording.variables(), times=steps.astype(np.float64), steps=steps,
-            time_unit="steps", lead={"run": 1}, outcomes=[self.outcome],
-            attributes={
-                **self.attributes, "engine": "recorder", "wall_seconds": wall, "probe_seconds": self.seconds,
-                "probe_share": self.seconds / max(wall, 1e-9),
-                **({"failed": "; ".join(f"{n} ({w})" for n, w in self.failed.items())}
-                   if self.failed else {}),
-            },
-        )  # fmt: skip
+            recording.variables(),
+            times=steps.astype(np.float64),
+            steps=steps,
+            time_unit="steps",
+            lead=recording.lead,
+            outcomes=[self.outcome],
+            attributes=self._about(),
+        )
+
+    def _about(self) -> dict[str, Any]:
+        wall = self.ended - (self.began or 0.0)
+        about = {
+            **self.attributes,
+            "engine": "recorder",
+            "wall_seconds": wall,
+            "probe_seconds": self.seconds,
+            "probe_share": self.seconds / max(wall, 1e-9),
+        }
+        gaps = "; ".join(f"{name} ({why})" for name, why in self.failed.items())
+        return about | ({"failed": gaps} if gaps else {})
 
     def save_now_and_then(self) -> None:
         """Saves, if it was not done of late."""
@@ -94,16 +111,3 @@ class Log:
 
     def _state(self) -> tuple[int, str]:
         return len(self.rows), self.outcome.what
-
-
-class Timed:
-    """Adds up the seconds that reading takes."""
-
-    def __init__(self, log: Log):
-        self._log, self._clock = log, 0.0
-
-    def __enter__(self) -> None:
-        self._clock = time.perf_counter()
-
-    def __exit__(self, *error: Any) -> None:
-        self._log.seconds += time.perf_counter() - self._clock
