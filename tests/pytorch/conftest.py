@@ -43,18 +43,34 @@ if HAVE:
             return self.layer(x).mean(1)[:, :2]
 
     class Tied(nn.Module):
-        """One layer used twice, a weight used beside its layer, a frozen one, one behind relu."""
+        """A layer used twice, one weight in two layers, one beside its layer, a frozen layer."""
 
         def __init__(self):
             super().__init__()
             self.twice, self.beside = nn.Linear(3, 3), nn.Linear(3, 3)
+            self.one, self.other = nn.Linear(3, 3), nn.Linear(3, 3)
+            self.other.weight = self.one.weight
             self.frozen, self.scale = nn.Linear(3, 3), nn.Parameter(torch.ones(3))
             self.frozen.requires_grad_(False)
 
         def forward(self, x):
             h = torch.tanh(self.twice(torch.relu(self.twice(x))))
             h = self.beside(h) @ self.beside.weight
+            h = self.other(torch.tanh(self.one(h)))
             return (self.scale * self.frozen(h)).sum(1)
+
+    class Positions(nn.Module):
+        """Axes in other orders than examples first; as many positions as examples."""
+
+        def __init__(self):
+            super().__init__()
+            self.merged, self.first = nn.Linear(3, 4), nn.Linear(4, 4)
+            self.second, self.last = nn.Linear(4, 3), nn.Linear(3, 2)
+
+        def forward(self, x):
+            h = torch.tanh(self.merged(x.reshape(-1, 3)).reshape(*x.shape[:2], 4))
+            h = torch.tanh(self.first(h.transpose(0, 1)))  # positions first
+            return self.last(torch.tanh(self.second(h))[-1])  # of the last position alone
 
 
 class Case(NamedTuple):
@@ -124,13 +140,14 @@ def cases() -> dict[str, Case]:
         "convolution": drawn(Residual(), (2, 8, 8), ld.CrossEntropy(), labels=True),
         "encoder": drawn(Encoder(), (3, 4), squared),
         "tied": drawn(Tied(), (3,), squared),
+        "positions": drawn(Positions(), (5, 3), squared),
     }
 
 
 _kept: dict[str, Case] = {}
 
 
-@pytest.fixture(params=["Sequential", "convolution", "encoder", "tied"])
+@pytest.fixture(params=["Sequential", "convolution", "encoder", "tied", "positions"])
 def case(request) -> Case:
     """A module with its dense Jacobian and Hessian, differentiated once for all tests."""
     if not _kept:

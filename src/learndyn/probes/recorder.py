@@ -1,6 +1,7 @@
 """Probes in a training loop of one's own."""
 
 import os
+import sys
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -132,7 +133,10 @@ class Recorder:
 
 
 def _wait(model: Any) -> None:
-    """Until the loop's own work is done, which JAX leaves for later."""
+    """Until the loop's own work is done, which JAX and accelerators leave for later."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.synchronize()
     jax.block_until_ready(jax.tree.leaves(eqx.filter(model, eqx.is_array)))
 
 

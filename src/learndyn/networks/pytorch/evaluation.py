@@ -19,9 +19,9 @@ def checked(module: Any) -> Any:
     if not weights:
         raise ValueError("weights: got none with requires_grad; allowed is at least one")
     every = [*module.parameters(), *module.buffers()]
-    floats = {p.dtype for p in every if p.is_floating_point()}
-    if len(floats) != 1 or not floats <= set(PRECISIONS):
-        came = " and ".join(sorted(str(d).removeprefix("torch.") for d in floats))
+    found = {w.dtype for w in weights.values()}
+    if len(found) != 1 or not found <= set(PRECISIONS):
+        came = " and ".join(sorted(str(d).removeprefix("torch.") for d in found))
         raise ValueError(f"weights: got {came}; allowed is one precision, float32 or float64")
     devices = sorted({str(p.device) for p in every})
     if len(devices) != 1 or devices[0] == "meta":

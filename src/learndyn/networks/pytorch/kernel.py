@@ -139,7 +139,7 @@ def _watched(module: Any, leaves: Mapping[str, Any], x: Any) -> tuple[Any, list[
     seen: list[Seen] = []
 
     def hook(layer: Any, given: Any, node: Any) -> Any:
-        seen.append(Seen(layer, given[0].detach(), node))
+        seen.append(Seen(layer, given[0].detach() if given else None, node))
         return node.clone()  # what changes it in place, as some activations do, leaves the node
 
     handles = [
@@ -171,7 +171,7 @@ def _sites(
     names = {id(layer): name for name, layer in module.named_modules()}
     calls = [id(s.layer) for s in seen]
     found = {}
-    for site in seen:
+    for site in _with_examples_first(outputs, seen):
         if calls.count(id(site.layer)) > 1 or site.node.grad_fn not in uses.nodes:
             continue
         for kind in ("weight", "bias"):
@@ -179,6 +179,25 @@ def _sites(
             if name in leaves and uses.of(leaves[name]) == 1:
                 found[name] = site
     return found
+
+
+def _with_examples_first(outputs: Any, seen: list[Seen]) -> list[Seen]:
+    """The calls whose first axis is that of the examples.
+
+    Where there are positions, an axis of them may be as long: derivatives of the first and of the
+    last example's outputs must then be 0 at all others.
+    """
+    n = len(outputs)
+    fits = [s for s in seen if s.inputs is not None and s.node.ndim > 1 and len(s.node) == n]
+    several = [s.node for s in fits if s.node.ndim > 2 and isinstance(s.layer, nn.Linear)]
+    if not several or n == 1:
+        return fits
+    pull = lambda output: torch.autograd.grad(
+        output.sum(), several, retain_graph=True, materialize_grads=True
+    )
+    pairs = zip(several, pull(outputs[0]), pull(outputs[-1]), strict=True)
+    mixed = {id(node) for node, first, last in pairs if first[1:].any() or last[:-1].any()}
+    return [s for s in fits if id(s.node) not in mixed]
 
 
 class _Uses(NamedTuple):
