@@ -157,8 +157,21 @@ def test_chains_of_other_libraries():
     np.testing.assert_allclose(plain, V.T @ V - W @ W.T - np.outer(b, b), rtol=1e-5, atol=1e-6)
 
 
+class Several(eqx.Module):
+    """A module whose outputs are no array, or not of floats."""
+
+    weight: jax.Array
+    how: str = eqx.field(static=True)
+
+    def __call__(self, x):
+        h = self.weight * x
+        return (h, h[:1]) if self.how == "several" else jnp.argmax(h)
+
+
 X = np.ones((2, 3))
 REFUSED = {
+    "two outputs of a module": lambda: p.ntk(Several(jnp.ones(3), "several"), X),
+    "an index of a module": lambda: p.hessian_top(Several(jnp.ones(3), "index"), X, X[:, 0]),
     "a NumPy function": lambda: p.agop(lambda x: np.sin(x).sum(), X),
     "an index": lambda: p.agop(lambda x: x.argmax(), X),
     "outputs of unequal shape": lambda: p.agop(lambda x: (x, x[:1]), X),

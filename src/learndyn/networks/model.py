@@ -41,7 +41,7 @@ class Model(eqx.Module):
     network: AbstractNetwork
     weights: Weights
 
-    def __call__(self, x: Array) -> Array:
+    def __call__(self, x: Array) -> Any:
         return self.network(self.weights, x)
 
     @property

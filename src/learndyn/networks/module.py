@@ -36,7 +36,7 @@ class ModuleNetwork(AbstractNetwork):
         self.shapes = tuple(np.shape(leaf) for leaf in leaves)
         self.batched = one_of("batched", batched, (False, True))
 
-    def __call__(self, weights: Weights, x: Array) -> Array:
+    def __call__(self, weights: Weights, x: Array) -> Any:  # what a model of it may refuse
         module = eqx.combine(weights, self.rest)
         return module(x) if self.batched else jax.vmap(module)(x)
 
