@@ -87,6 +87,14 @@ def test_the_exact_egop_is_the_mean_over_draws():
     assert np.all(found.error < 0.1 * np.abs(exact).max())
 
 
+@pytest.mark.statistical
+def test_the_egop_of_a_norm():
+    """|x|/√d of isotropic inputs has I/d²."""
+    found = p.egop(lambda x: jnp.sqrt(x @ x / 10), ld.Isotropic(10), draws=5000, key=0)
+    assert np.all(np.abs(found.value - np.eye(10) / 100) < 5 * found.error)
+    assert np.all(found.error < 3e-4)
+
+
 def test_the_error_is_that_of_the_mean():
     """Two outputs: against the outer products one by one."""
     f = lambda x: jnp.stack([jnp.tanh(x[0] * x[1]), x[1] ** 2])

@@ -83,10 +83,10 @@ class Summary:
     def table(self) -> Table:
         """As a table, a row for each."""
         table = Table(show_lines=True)
-        for column in ("what", "value", "what it means", "reference"):
+        for column in ("what", "value", "what it means"):
             table.add_column(column)
         for field, (name, meaning, reference) in MEANINGS.items():
-            table.add_row(name, self._shown(field), meaning, reference)
+            table.add_row(name, self._shown(field), f"{meaning} ({reference})")
         return table
 
     def _shown(self, field: str) -> str:
