@@ -12,7 +12,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.1
 
-.PHONY: demo test test-defaults test-all check format bench results lock clean
+.PHONY: demo test test-defaults test-all test-torch check format bench bench-torch results lock clean
 
 demo: $(VENV)/.installed
 	$(BIN)/learndyn run bocchi2026escape/fig1 --preset quick --out $(DEMO)
@@ -30,6 +30,10 @@ test-defaults: $(VENV)/.installed-dev
 
 test-all: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu"
+
+# PyTorch is an extra: its tests are left out of `make test` where it is not installed.
+test-torch: $(VENV)/.installed-torch
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu" tests/pytorch
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -50,13 +54,16 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/perturbation_theory.py
 	$(BIN)/python benchmarks/instruments.py
 
+bench-torch: $(VENV)/.installed-torch
+	$(BIN)/python benchmarks/instruments_pytorch.py
+
 # docs/results/README.md from the results that are kept there.
 results: $(VENV)/.installed
 	$(BIN)/learndyn results docs/results
 
 # Newest versions that pass: install without the lock, test, then write the lock anew.
-lock: $(VENV)/.installed-dev
-	$(BIN)/python -m pip --disable-pip-version-check freeze --exclude-editable --exclude learndyn > requirements.lock
+lock: $(VENV)/.installed-torch
+	$(BIN)/python -m pip --disable-pip-version-check freeze --exclude-editable --exclude learndyn | sed 's/+cpu$$//' > requirements.lock
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -68,6 +75,10 @@ $(VENV)/.installed: pyproject.toml requirements.lock | $(VENV)/bin/python
 $(VENV)/.installed-dev: pyproject.toml requirements.lock | $(VENV)/bin/python
 	$(PIP) install -c requirements.lock -e ".[dev]"
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-torch: pyproject.toml requirements.lock | $(VENV)/bin/python
+	$(PIP) install -c requirements.lock -e ".[dev-torch]"
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev
 
 clean:
 	rm -rf $(VENV) results .pytest_cache .ruff_cache .jax_cache

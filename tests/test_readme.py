@@ -24,9 +24,11 @@ def test_every_file_it_names_is_there():
 
 def test_the_page_on_instruments_runs(capsys):
     page = (README.parent / "docs" / "instruments.md").read_text()
-    (block,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    first, loop = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     names: dict = {}
-    exec(compile(block, "instruments.md", "exec"), names)
+    exec(compile(first, "instruments.md", "exec"), names)
+    exec(compile(loop, "instruments.md", "exec"), names)
+    assert names["record"]["step"].values.tolist() == [0, 100, 200, 300]
     rate, sharpness = float(names["rate"]), names["top"].values[0]
     assert abs(rate * sharpness - 2) < 1e-4 and names["kernel"].shape == (20, 3, 20, 3)
     assert "relu" in capsys.readouterr().out

@@ -17,6 +17,7 @@ from learndyn.networks import Model as Model
 from learndyn.networks import Network as Network
 from learndyn.networks import Normal as Normal
 from learndyn.networks import Orthonormal as Orthonormal
+from learndyn.networks import Polynomial as Polynomial
 from learndyn.networks import ResidualMLP as ResidualMLP
 from learndyn.networks import SmallRandom as SmallRandom
 from learndyn.networks import Typical as Typical
@@ -27,6 +28,7 @@ from learndyn.networks import linearise as linearise
 from learndyn.networks import quadratic as quadratic
 from learndyn.networks import tap as tap
 from learndyn.plotting import plot as plot
+from learndyn.probes import Recorder as Recorder
 from learndyn.problems import CrossEntropy as CrossEntropy
 from learndyn.problems import Dataset as Dataset
 from learndyn.problems import Gaussian as Gaussian

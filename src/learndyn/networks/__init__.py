@@ -19,6 +19,7 @@ from learndyn.networks.mlp import MLP as MLP
 from learndyn.networks.model import Model as Model
 from learndyn.networks.module import as_model as as_model
 from learndyn.networks.network import Network as Network
+from learndyn.networks.polynomial import Polynomial as Polynomial
 from learndyn.networks.probed import Probed as Probed
 from learndyn.networks.residual import ResidualMLP as ResidualMLP
 from learndyn.networks.taps import forward as forward

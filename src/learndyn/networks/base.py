@@ -57,6 +57,11 @@ class AbstractNetwork(Value):
         """Whether outputs are unbounded, as a loss that has a softmax of its own expects."""
         return True
 
+    @property
+    def fixed_weights(self) -> Weights | None:
+        """The weights where the network itself states them, as some teachers do; else None."""
+        return None
+
     def like(self, input_shape: tuple[int, ...]) -> Weights | None:
         """The weights' shapes, a pytree of `jax.ShapeDtypeStruct`; None where not known."""
         drawn = self.sample(np.random.default_rng(0), input_shape)

@@ -46,7 +46,8 @@ def kernel(
     """
     rows = functools.partial(rows_of, apply, weights)
     other = x if x2 is None else x2
-    _check_fits(len(x), len(other), jax.eval_shape(apply, weights, x[:1]))
+    output = jax.eval_shape(apply, weights, x[:1])
+    check_fits(len(x), len(other), output.size, output.dtype.itemsize)
     size = max(1, block // _numbers(rows, x))
     if x2 is None and len(x) <= size:
         found = rows(x)
@@ -65,9 +66,9 @@ def _gram(rows: list[Any], others: list[Any]) -> Array:
     return functools.reduce(operator.add, products)
 
 
-def _check_fits(n: int, others: int, output: Any) -> None:
-    k, allowed = output.size, memory() // SHARE
-    needed = n * others * k**2 * output.dtype.itemsize
+def check_fits(n: int, others: int, k: int, itemsize: int) -> None:
+    """Whether a kernel of n × others examples of k outputs fits into memory."""
+    needed, allowed = n * others * k**2 * itemsize, memory() // SHARE
     if needed > allowed:
         pairs = f"{n} × {others} examples of {k} output{'s' if k > 1 else ''}"
         raise ValueError(

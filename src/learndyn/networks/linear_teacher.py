@@ -41,6 +41,10 @@ class LinearTeacher(AbstractNetwork):
     def input_shape(self) -> Shape | None:
         return (None,) if self.matrix is None else self.matrix.shape[1:]
 
+    @property
+    def fixed_weights(self) -> Weights | None:
+        return self.matrix
+
     def output_shape(
         self, input_shape: tuple[int, ...], dtype: Any = np.float32
     ) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from jax.extend import core
 from jax.flatten_util import ravel_pytree
 
 from learndyn.networks.base import AbstractNetwork, Weights
+from learndyn.networks.chain import Chain, chain_of
 from learndyn.networks.kernel import kernel
 from learndyn.networks.probed import Loss
 from learndyn.numerics.jaxprs import equations
@@ -40,7 +41,7 @@ class Model(eqx.Module):
     network: AbstractNetwork
     weights: Weights
 
-    def __call__(self, x: Array) -> Array:
+    def __call__(self, x: Array) -> Any:
         return self.network(self.weights, x)
 
     @property
@@ -56,7 +57,18 @@ class Model(eqx.Module):
             return Model(self.network, jax.tree.map(jnp.asarray, self.weights))
 
     def outputs_each(self, x: Array) -> int:
-        return math.prod(_shape_of(self, x).shape[1:])
+        found = _shape_of(self, x)
+        if not isinstance(found, jax.ShapeDtypeStruct):
+            came = f"a {type(found).__name__} of {len(jax.tree.leaves(found))}"
+            raise ValueError(f"outputs: got {came}; allowed is one array, (examples, …)")
+        if found.shape[:1] != (1,):
+            came = f"shape {found.shape} for one example"
+            raise ValueError(f"outputs: got {came}; allowed is (examples, …)")
+        if not jnp.issubdtype(found.dtype, jnp.floating):
+            raise ValueError(
+                f"outputs: got {found.dtype}; allowed are floats, which can be differentiated"
+            )
+        return math.prod(found.shape[1:])
 
     def kinks(self, x: Array) -> list[str]:
         with jax.enable_x64(True):
@@ -88,6 +100,7 @@ class Model(eqx.Module):
 
     @compiled_in_float64
     def kernel(self, x: Array, x2: Array | None = None) -> Array:
+        self.outputs_each(x)  # refuses what is no array
         x, x2 = inputs_of(self, x), None if x2 is None else inputs_of(self, x2)
         return kernel(self.network, self.weights, x, x2).astype(self.dtype)
 
@@ -104,6 +117,9 @@ class Model(eqx.Module):
         rows = jnp.eye(outputs.shape[1], dtype=outputs.dtype)
         each = jax.vmap(lambda row: pull(jnp.broadcast_to(row, outputs.shape))[0])(rows)
         return jnp.moveaxis(each, 0, 1)
+
+    def chain(self) -> Chain:
+        return chain_of(self.network, self.weights)
 
     def _flat(self, x: Array) -> Callable[[Weights], Array]:
         x = inputs_of(self, x)

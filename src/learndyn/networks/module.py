@@ -1,5 +1,6 @@
 """Equinox modules as models."""
 
+import sys
 from typing import Any
 
 import equinox as eqx
@@ -9,6 +10,7 @@ import numpy as np
 
 from learndyn.networks.base import AbstractNetwork, Shape, Weights
 from learndyn.networks.model import Model
+from learndyn.networks.probed import Probed
 from learndyn.numerics.checks import one_of
 from learndyn.numerics.types import Array
 
@@ -34,7 +36,7 @@ class ModuleNetwork(AbstractNetwork):
         self.shapes = tuple(np.shape(leaf) for leaf in leaves)
         self.batched = one_of("batched", batched, (False, True))
 
-    def __call__(self, weights: Weights, x: Array) -> Array:
+    def __call__(self, weights: Weights, x: Array) -> Any:  # what a model of it may refuse
         module = eqx.combine(weights, self.rest)
         return module(x) if self.batched else jax.vmap(module)(x)
 
@@ -60,16 +62,17 @@ class ModuleNetwork(AbstractNetwork):
         return jax.tree.unflatten(self.structure, structs)
 
 
-def as_model(module: Any, *, batched: bool = False) -> Model:
-    """A model of what is one already, or of an equinox module.
+def as_model(module: Any, *, batched: bool = False) -> Any:
+    """A model of what is one already, of an equinox or of a PyTorch module.
 
     The module's arrays of floats are its weights, all of one precision. Outputs of an example
     must depend on its own input alone: batch statistics and dropout are to be frozen before
     (`eqx.nn.inference_mode`).
 
     Args:
-        module: a `Model`, or a callable `eqx.Module`.
-        batched: whether the module takes a batch; by equinox's custom it takes one example.
+        module: a `Model`, a callable `eqx.Module`, or a `torch.nn.Module`, whose weights are its
+            parameters that require gradients, and which is left as it was.
+        batched: whether an equinox module takes a batch; by custom it takes one example.
 
     Returns:
         The model.
@@ -85,21 +88,40 @@ def as_model(module: Any, *, batched: bool = False) -> Model:
         >>> model.size, model(np.ones((5, 3))).shape
         (50, (5, 2))
     """
+    if isinstance(module, AbstractNetwork) and module.fixed_weights is not None:
+        module = Model(module, module.fixed_weights)
     if isinstance(module, AbstractNetwork):
         raise ValueError(
             f"model: got the network {type(module).__name__} without weights; allowed is "
             "Model(network, weights)"
         )
+    if is_torch(module):
+        from learndyn.networks.pytorch.model import TorchModel
+
+        return TorchModel(module)
+    if isinstance(module, Probed) and not isinstance(module, Model):
+        return module
     if not isinstance(module, Model):
         if not (isinstance(module, eqx.Module) and callable(module)):
             raise ValueError(
-                f"model: got a {type(module).__name__}; allowed is Model(network, weights) or a "
-                "callable equinox module"
+                f"model: got a {type(module).__name__}; allowed is Model(network, weights), a "
+                "callable equinox module or a PyTorch module"
             )
         network = ModuleNetwork(module, batched=batched)
         module = Model(network, eqx.filter(module, _is_weight))
     _check_precision(module.weights)
     return module
+
+
+def is_module(given: Any) -> bool:
+    """Whether `as_model` is for it, rather than a plain function."""
+    return isinstance(given, Probed | eqx.Module) or is_torch(given)
+
+
+def is_torch(given: Any) -> bool:
+    """Whether it is a PyTorch module, which nothing is where PyTorch was not imported."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(given, torch.nn.Module)
 
 
 def _is_weight(leaf: Any) -> bool:

@@ -68,6 +68,10 @@ class Probed(Protocol):
         """∂² loss(outputs)/∂weights² v, (p,)."""
         ...
 
+    def chain(self) -> Any:
+        """Its dense layers (`networks/chain.py`), or a one-line error where it is no chain."""
+        ...
+
     def input_gradients(self, x: Array) -> Array:
         """∂outputs/∂x of every example, (n, k, *input)."""
         ...

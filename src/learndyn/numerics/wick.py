@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
 from learndyn.numerics.types import Array
 
@@ -90,3 +91,36 @@ def _products(series: Series, a: Pairs, b: Pairs) -> Array:
         total += left[jnp.ix_(a.u, b.u)] * right[jnp.ix_(a.w, b.w)]
         total += left[jnp.ix_(a.u, b.w)] * right[jnp.ix_(a.w, b.u)]
     return math.factorial(n) * total
+
+
+class Moments:
+    """E[Π_i v_i^(m_i)] of centred Gaussian variables, each computed once.
+
+    By Wick's theorem, E[v_i u] = Σ_j C_ij E[∂u/∂v_j].
+
+    Args:
+        C: covariance (n, n).
+    """
+
+    def __init__(self, C: Array):
+        self._C = np.asarray(C, np.float64)
+        self._known: dict[tuple[int, ...], float] = {}
+
+    def __call__(self, exponents: Sequence[int]) -> float:
+        """The moment for exponents m, (n,)."""
+        m = tuple(exponents)
+        if sum(m) % 2:
+            return 0.0
+        if not any(m):
+            return 1.0
+        if m not in self._known:
+            i = next(i for i, power in enumerate(m) if power)
+            rest = (*m[:i], m[i] - 1, *m[i + 1 :])
+            others = (j for j, power in enumerate(rest) if power)
+            each = (
+                self._C[i, j] * rest[j] * self((*rest[:j], rest[j] - 1, *rest[j + 1 :]))
+                for j in others
+                if self._C[i, j]
+            )
+            self._known[m] = float(sum(each))
+        return self._known[m]

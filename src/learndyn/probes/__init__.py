@@ -1,6 +1,7 @@
 """Looks at a network without changing it: functions of a `Model` and of examples."""
 
 from learndyn.probes.activity import participation_ratio as participation_ratio
+from learndyn.probes.conserved import conserved as conserved
 from learndyn.probes.critical import CriticalLearningRate as CriticalLearningRate
 from learndyn.probes.critical import critical_learning_rate as critical_learning_rate
 from learndyn.probes.curvature import HessianTop as HessianTop
@@ -11,6 +12,12 @@ from learndyn.probes.curvature import hessian_top as hessian_top
 from learndyn.probes.curvature import hessian_trace as hessian_trace
 from learndyn.probes.curvature import output_hessian_norm as output_hessian_norm
 from learndyn.probes.curvature import spectral_density as spectral_density
+from learndyn.probes.features import Egop as Egop
+from learndyn.probes.features import agop as agop
+from learndyn.probes.features import alignment as alignment
+from learndyn.probes.features import effective_rank as effective_rank
+from learndyn.probes.features import egop as egop
+from learndyn.probes.features import neural_feature_matrix as neural_feature_matrix
 from learndyn.probes.hessian import hessian_operator as hessian_operator
 from learndyn.probes.kernel import SplitLoss as SplitLoss
 from learndyn.probes.kernel import kernel_drift as kernel_drift
@@ -23,6 +30,9 @@ from learndyn.probes.perturbation import MeasuredCosine as MeasuredCosine
 from learndyn.probes.perturbation import UpdateCosine as UpdateCosine
 from learndyn.probes.perturbation import measured_update_cosine as measured_update_cosine
 from learndyn.probes.perturbation import update_cosine as update_cosine
+from learndyn.probes.recorder import Recorder as Recorder
+from learndyn.probes.summary import Summary as Summary
+from learndyn.probes.summary import summary as summary
 from learndyn.probes.update_noise import LossChange as LossChange
 from learndyn.probes.update_noise import UpdateCovariance as UpdateCovariance
 from learndyn.probes.update_noise import loss_change as loss_change

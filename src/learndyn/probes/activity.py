@@ -6,12 +6,13 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from learndyn.networks import Model, as_model, forward
+from learndyn.networks import Model, forward
 from learndyn.networks.affine import FUNCTIONS
 from learndyn.networks.model import inputs_of
 from learndyn.numerics.checks import one_of
 from learndyn.numerics.precision import compiled_in_float64
 from learndyn.numerics.types import Array
+from learndyn.probes.examples import with_nodes
 
 
 def participation_ratio(
@@ -42,7 +43,7 @@ def participation_ratio(
     """
     if isinstance(activation, str):
         activation = FUNCTIONS[one_of("activation", activation, FUNCTIONS)]
-    model = as_model(model)
+    model = with_nodes(model)
     one_of("node", node, eqx.filter_eval_shape(_nodes, model, x))
     return _ratio(model, x, node, activation)
 

@@ -14,7 +14,7 @@ from learndyn.numerics.lanczos import largest_eigenvalue, largest_from, top_eige
 from learndyn.numerics.precision import compiled_in_float64
 from learndyn.numerics.types import Array, Number
 from learndyn.probes.curvature import hessian_top
-from learndyn.probes.examples import checked_inputs, checked_targets, is_traced
+from learndyn.probes.examples import Given, checked_inputs, checked_targets, is_traced
 from learndyn.probes.hessian import convention_of, labelled, operator_of
 from learndyn.probes.kernel import DENSE, matrix_of, ntk
 from learndyn.problems import AbstractLoss, CrossEntropy, SquaredLoss
@@ -47,8 +47,8 @@ class CriticalLearningRate:
 
 def critical_learning_rate(
     model: Any,
-    x: Array,
-    y: Array | None = None,
+    x: Given,
+    y: Given | None = None,
     *,
     loss: AbstractLoss | None = None,
     exact: bool = False,
@@ -62,7 +62,7 @@ def critical_learning_rate(
     of the mean loss itself, also for cross-entropy, by Lanczos from the kernel's eigenvector.
 
     Args:
-        model: a network with its weights, or an equinox module.
+        model: a network with its weights, or a module of equinox or PyTorch.
         x: inputs, (n, …).
         y: targets or labels; needed where exact, or by a loss of one's own.
         loss: None is `SquaredLoss(0.5)`.
@@ -101,7 +101,7 @@ def _rate(top: Any) -> Any:
 
 
 def _gauss_newton(
-    model: Any, x: Array, y: Array | None, loss: AbstractLoss
+    model: Any, x: Given, y: Given | None, loss: AbstractLoss
 ) -> tuple[Array, Array | None]:
     """A^½ K A^½/n as a matrix, and A^½ of every example where it is no number."""
     kernel = matrix_of(ntk(model, x))
@@ -113,7 +113,7 @@ def _gauss_newton(
 
 
 @compiled_in_float64
-def _roots(loss: AbstractLoss, outputs: Array, y: Array | None) -> Array:
+def _roots(loss: AbstractLoss, outputs: Array, y: Given | None) -> Array:
     """A^½ of every example, (n, k, k)."""
     axes = outputs.ndim - 1
     y = jnp.zeros(len(outputs), int) if y is None else jnp.asarray(y)  # any label will do
@@ -134,7 +134,7 @@ def _weighted(kernel: Array, roots: Array) -> Array:
 
 
 def _exact(
-    model: Any, x: Array, y: Array, loss: AbstractLoss, tolerance: Number | None
+    model: Any, x: Given, y: Given, loss: AbstractLoss, tolerance: Number | None
 ) -> tuple[Any, str]:
     if is_traced(model, x, y):
         top = hessian_top(model, x, y, loss=loss)
@@ -147,7 +147,7 @@ def _exact(
     return top, convention_of(model, x, mean)
 
 
-def _start(model: Any, x: Array, y: Array, loss: AbstractLoss) -> np.ndarray:
+def _start(model: Any, x: Given, y: Given, loss: AbstractLoss) -> np.ndarray:
     """The Gauss-Newton part's eigenvector Jᵀ A^½ u, and some of all other directions."""
     noise = np.random.default_rng(0).standard_normal(model.size, model.dtype)
     if len(x) * model.outputs_each(x) > DENSE:

@@ -10,7 +10,7 @@ from learndyn.numerics import dense
 from learndyn.numerics.checks import non_negative, positive_int, seed
 from learndyn.numerics.lanczos import formed, spectral_norm, top_eigen, tridiagonals
 from learndyn.numerics.types import Array, Number
-from learndyn.probes.examples import checked_inputs, is_traced, part_of
+from learndyn.probes.examples import Given, checked_inputs, is_traced, part_of
 from learndyn.probes.hessian import at_kinks, convention_of, formed_hessian, labelled, operator_of
 from learndyn.problems import AbstractLoss
 
@@ -92,8 +92,8 @@ class OutputHessianNorm(NamedTuple):
 
 def hessian_top(
     model: Any,
-    x: Array,
-    y: Array,
+    x: Given,
+    y: Given,
     *,
     loss: AbstractLoss | None = None,
     k: int = 1,
@@ -104,7 +104,7 @@ def hessian_top(
     By ARPACK's Lanczos; inside `simulate`, for up to 2048 weights, of the Hessian itself.
 
     Args:
-        model: a network with its weights, or an equinox module.
+        model: a network with its weights, or a module of equinox or PyTorch.
         x: inputs, (n, …).
         y: targets or labels.
         loss: None is `SquaredLoss(0.5)`.
@@ -125,8 +125,8 @@ def hessian_top(
 
 def hessian_trace(
     model: Any,
-    x: Array,
-    y: Array,
+    x: Given,
+    y: Given,
     *,
     loss: AbstractLoss | None = None,
     draws: int | None = 100,
@@ -135,7 +135,7 @@ def hessian_trace(
     """The trace of the Hessian of the mean loss, by random signs (Hutchinson's estimator).
 
     Args:
-        model: a network with its weights, or an equinox module.
+        model: a network with its weights, or a module of equinox or PyTorch.
         x: inputs, (n, …).
         y: targets or labels.
         loss: None is `SquaredLoss(0.5)`.
@@ -160,8 +160,8 @@ def hessian_trace(
 
 def spectral_density(
     model: Any,
-    x: Array,
-    y: Array,
+    x: Given,
+    y: Given,
     *,
     loss: AbstractLoss | None = None,
     draws: int = 10,
@@ -175,7 +175,7 @@ def spectral_density(
     `steps` vectors of weights.
 
     Args:
-        model: a network with its weights, or an equinox module.
+        model: a network with its weights, or a module of equinox or PyTorch.
         x: inputs, (n, …).
         y: targets or labels.
         loss: None is `SquaredLoss(0.5)`.
@@ -198,12 +198,12 @@ def spectral_density(
 
 
 def output_hessian_norm(
-    model: Any, x: Array, *, radius: Number = 0.0, draws: int = 1, key: int = 0
+    model: Any, x: Given, *, radius: Number = 0.0, draws: int = 1, key: int = 0
 ) -> OutputHessianNorm:
     """The norm of ∂²f_a(x_i)/∂w² at the weights, and on a sphere around them.
 
     Args:
-        model: a network with its weights, or an equinox module.
+        model: a network with its weights, or a module of equinox or PyTorch.
         x: inputs, (n, …).
         radius: R; 0 for the weights alone.
         draws: points of the sphere |w − w_0| = R, drawn at random. Their largest norm bounds the

@@ -11,13 +11,14 @@ import numpy as np
 from learndyn.networks import Model, Probed, as_model, forward
 from learndyn.networks.base import Weights
 from learndyn.networks.model import inputs_of
-from learndyn.numerics.checks import finite, positive_int
+from learndyn.numerics.checks import finite, instance, positive_int
 from learndyn.numerics.precision import compiled_in_float64
 from learndyn.numerics.types import Array
 from learndyn.problems import AbstractLoss
 from learndyn.problems.losses import loss_given
 
 Nodes = dict[str, Array]
+Given = Any  # what a user may give for examples: an array of NumPy or JAX, a tensor of PyTorch
 
 
 class Local(NamedTuple):
@@ -50,7 +51,7 @@ class Setting(eqx.Module):
     loss: AbstractLoss
 
     def __init__(self, model: Any, x: Array, y: Array, loss: AbstractLoss | None):
-        self.model = as_model(model)
+        self.model = with_nodes(model)
         self.x, self.y, self.loss = x, y, loss_given(loss, None)
 
     def losses(self, output: Array, y: Array) -> Array:
@@ -74,6 +75,11 @@ class Setting(eqx.Module):
         loss = lambda taps: self.losses(forward(network, weights, x, taps)[0], y)[0]
         at_nodes = jax.grad(loss)(jax.tree.map(jnp.zeros_like, nodes))
         return Local(at_nodes, pull(at_nodes)[0], lambda cotangents: pull(cotangents)[0])
+
+
+def with_nodes(model: Any) -> Model:
+    """A model whose nodes are marked, which only JAX's can be, or a one-line error."""
+    return instance("model", as_model(model), Model, "a JAX network, whose nodes `tap` marks")
 
 
 def square(tree: Any) -> Array:
@@ -103,9 +109,20 @@ class MeanLoss(eqx.Module):
         return jax.grad(self)(output)
 
 
+def as_array(name: str, given: Any) -> Array:
+    """What was given as an array of JAX or NumPy; PyTorch's tensors as well."""
+    if isinstance(given, jax.Array | np.ndarray):
+        return given
+    try:
+        return np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
+    except (NotImplementedError, TypeError, ValueError) as error:
+        why = str(error).strip().partition("\n")[0]
+        raise ValueError(f"{name}: no array can be made of it ({why}); allowed is one") from None
+
+
 def checked_inputs(name: str, x: Any) -> Array:
     """Inputs as an array with an axis of examples, or a one-line error."""
-    x = x if isinstance(x, jax.Array) else np.asarray(x)
+    x = as_array(name, x)
     if x.ndim == 0 or len(x) == 0:
         raise ValueError(f"{name}: got shape {x.shape}; allowed is (examples, …), at least one")
     return x
@@ -113,7 +130,7 @@ def checked_inputs(name: str, x: Any) -> Array:
 
 def checked_targets(y: Any, examples: int) -> Array:
     """Targets, one an example, or a one-line error."""
-    y = y if isinstance(y, jax.Array) else np.asarray(y)
+    y = as_array("y", y)
     if y.ndim == 0 or len(y) != examples:
         raise ValueError(f"y: got shape {y.shape}; allowed is one target for {examples} examples")
     return y
@@ -122,6 +139,11 @@ def checked_targets(y: Any, examples: int) -> Array:
 def is_traced(*given: Any) -> bool:
     """Whether something is being traced, by `simulate` for instance."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(given))
+
+
+def untraced(found: Array) -> Array:
+    """What was found, as NumPy unless it is being traced."""
+    return found if is_traced(found) else np.asarray(found)
 
 
 def known(model: Probed, name: str, found: Array) -> Array:

@@ -15,7 +15,9 @@ from learndyn.numerics.checks import instance, non_negative, one_of
 from learndyn.numerics.lanczos import top_eigen
 from learndyn.numerics.types import Array, Number
 from learndyn.probes.examples import (
+    Given,
     MeanLoss,
+    as_array,
     checked_inputs,
     checked_targets,
     is_traced,
@@ -42,7 +44,7 @@ class SplitLoss(NamedTuple):
     rest: Array
 
 
-def ntk(model: Any, x: Array, x2: Array | None = None) -> Array:
+def ntk(model: Any, x: Given, x2: Given | None = None) -> Array:
     """The tangent kernel ⟨∂f_a(x_i)/∂w, ∂f_b(x'_j)/∂w⟩.
 
     From the inputs and node gradients of dense layers and convolutions wherever the network has
@@ -50,7 +52,7 @@ def ntk(model: Any, x: Array, x2: Array | None = None) -> Array:
     `networks.kernel.BLOCK` numbers. Each example's outputs must depend on its own input alone.
 
     Args:
-        model: a network with its weights, or an equinox module.
+        model: a network with its weights, or a module of equinox or PyTorch.
         x: inputs, (n, …).
         x2: the other inputs, (n', …); None for the same.
 
@@ -77,14 +79,14 @@ def ntk(model: Any, x: Array, x2: Array | None = None) -> Array:
     return found[:, 0, :, 0] if found.shape[1] == 1 else found
 
 
-def kernel_operator(model: Any, x: Array | Iterable[Array]) -> LinearOperator:
+def kernel_operator(model: Any, x: Given | Iterable[Given]) -> LinearOperator:
     """Multiplies by the tangent kernel without holding it.
 
     A product is one backward and one forward pass over x, which goes through the network in
     batches, and holds one vector of weights.
 
     Args:
-        model: a network with its weights, or an equinox module.
+        model: a network with its weights, or a module of equinox or PyTorch.
         x: inputs, (n, …); or batches of them: a list or any other iterable that begins anew each
             time, which is gone through twice a product. A generator is gone through once, and its
             batches are kept.
@@ -123,7 +125,7 @@ def kernel_operator(model: Any, x: Array | Iterable[Array]) -> LinearOperator:
 
 
 def ntk_spectrum(
-    model: Any, x: Array | Iterable[Array], k: int | None = None, *, tolerance: Number = 0.0
+    model: Any, x: Given | Iterable[Given], k: int | None = None, *, tolerance: Number = 0.0
 ) -> Array:
     """The largest eigenvalues of the tangent kernel, descending.
 
@@ -131,7 +133,7 @@ def ntk_spectrum(
     one products are taken (`kernel_operator`), by ARPACK's Lanczos.
 
     Args:
-        model: a network with its weights, or an equinox module.
+        model: a network with its weights, or a module of equinox or PyTorch.
         x: inputs, (n, …), or batches as for `kernel_operator`.
         k: how many; None for all.
         tolerance: relative, of eigenvalues by Lanczos; 0 is machine precision.
@@ -148,16 +150,16 @@ def ntk_spectrum(
     size = operator.shape[0]
     k = part_of("k", k, size, "eigenvalues")
     if size <= DENSE or k == size:
-        whole = x if _is_array(x) else np.concatenate([np.asarray(batch) for batch in x])
+        whole = x if _is_array(x) else np.concatenate([as_array("x", batch) for batch in x])
         return np.linalg.eigvalsh(matrix_of(ntk(model, whole)))[::-1][:k]
     return top_eigen(operator, k, float(tolerance))[0]
 
 
-def kernel_drift(model: Any, x: Array, *, start: Any, norm: str = "frobenius") -> Array:
+def kernel_drift(model: Any, x: Given, *, start: Any, norm: str = "frobenius") -> Array:
     """How far the tangent kernel has moved, ‖K − K_0‖/‖K_0‖.
 
     Args:
-        model: a network with its weights, or an equinox module.
+        model: a network with its weights, or a module of equinox or PyTorch.
         x: inputs, (n, …).
         start: the model or module at the beginning, or its kernel K_0.
         norm: "frobenius" or "spectral".
@@ -174,11 +176,11 @@ def kernel_drift(model: Any, x: Array, *, start: Any, norm: str = "frobenius") -
     return size(matrix_of(found - before)) / size(matrix_of(before))
 
 
-def pl_constant(model: Any, x: Array) -> Array:
+def pl_constant(model: Any, x: Given) -> Array:
     """The constant μ = λ_min(K) of the PL* condition |∇L|² ≥ 2 μ L for L = ½ Σ (f − y)².
 
     Args:
-        model: a network with its weights, or an equinox module.
+        model: a network with its weights, or a module of equinox or PyTorch.
         x: inputs, (n, …).
 
     Returns:
@@ -191,7 +193,7 @@ def pl_constant(model: Any, x: Array) -> Array:
 
 
 def split_loss(
-    model: Any, x: Array, y: Array, *, loss: AbstractLoss | None = None, s: int
+    model: Any, x: Given, y: Given, *, loss: AbstractLoss | None = None, s: int
 ) -> SplitLoss:
     """The loss in and outside the top s eigenspaces of the tangent kernel.
 
@@ -199,7 +201,7 @@ def split_loss(
     the two is scale/n · Σ ⟨r, u_i⟩², over i ≤ s and over the others.
 
     Args:
-        model: a network with its weights, or an equinox module.
+        model: a network with its weights, or a module of equinox or PyTorch.
         x: inputs, (n, …).
         y: targets or labels.
         loss: a `SquaredLoss`, the only one that is a sum over directions; None is
@@ -222,7 +224,7 @@ def split_loss(
     return SplitLoss(*parts)
 
 
-def _first_kernel(start: Any, x: Array, traced: bool) -> Array:
+def _first_kernel(start: Any, x: Given, traced: bool) -> Array:
     """The kernel of a model that is known also where the other one is traced."""
     if not traced:
         return ntk(start, x)
@@ -248,13 +250,14 @@ def _spectral(matrix: Array) -> Array:
 
 
 def _is_array(x: Any) -> bool:
-    return isinstance(x, np.ndarray | jax.Array)
+    return isinstance(x, np.ndarray | jax.Array) or hasattr(x, "detach")  # a tensor of PyTorch
 
 
 def _batches(x: Any) -> Any:
     """Something to iterate over many times, of arrays."""
     if _is_array(x):
-        return [x[i : i + BATCH] for i in range(0, len(checked_inputs("x", x)), BATCH)]
+        x = checked_inputs("x", x)
+        return [x[i : i + BATCH] for i in range(0, len(x), BATCH)]
     if not isinstance(x, Iterable):
         raise ValueError(f"x: got a {type(x).__name__}; allowed is an array, or batches of them")
     return list(x) if isinstance(x, Iterator) else x

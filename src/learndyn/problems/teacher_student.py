@@ -74,7 +74,7 @@ class TeacherStudent(AbstractProblem):
 
     @property
     def fixed_teacher(self) -> Weights | None:
-        return self.teacher.matrix if isinstance(self.teacher, LinearTeacher) else None
+        return self.teacher.fixed_weights
 
     def draw_teacher(self, rng: np.random.Generator) -> Weights:
         return self.teacher.sample(rng, self.input_shape)

@@ -1,0 +1,233 @@
+"""What of the inputs a function depends on: outer products of its gradients."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from learndyn.networks import Polynomial, as_model
+from learndyn.networks.module import is_module
+from learndyn.numerics.checks import instance, positive_int, seed
+from learndyn.numerics.memory import memory
+from learndyn.numerics.precision import compiled_in_float64
+from learndyn.numerics.types import Array
+from learndyn.numerics.wick import Moments
+from learndyn.probes.examples import checked_inputs, is_traced, known, untraced
+from learndyn.problems import Gaussian, Isotropic, Spectrum
+
+SHARE = 4  # a matrix may take this part of the memory
+CHUNK = 1024  # draws at once
+
+
+@dataclasses.dataclass(frozen=True)
+class Egop:
+    """E[∇f ∇fᵀ], which `numpy.asarray` takes for the matrix.
+
+    Attributes:
+        value: (dim, dim).
+        error: standard error of every entry; 0 where it is exact.
+        convention: over which inputs, and how.
+    """
+
+    value: np.ndarray
+    error: np.ndarray
+    convention: str
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.asarray(self.value, dtype)
+
+
+def agop(model: Any, x: Any, *, factor: bool = False) -> Array:
+    """The average gradient outer product (1/n) Σ_i Σ_a ∇f_a(x_i) ∇f_a(x_i)ᵀ, ∇ = ∂/∂input.
+
+    Eq. 4.5 of zhu2024catapults, summed over outputs a.
+
+    Args:
+        model: a network with its weights, a module, or a JAX function of one example.
+        x: inputs, (n, …), flattened to d numbers each.
+        factor: whether to give the factor F with FᵀF = AGOP instead, for large d.
+
+    Returns:
+        (d, d), or (n·k, d) for k outputs.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> ld.probes.agop(lambda x: x[0] * x[1], np.array([[1.0, 2.0]])).tolist()
+        [[4.0, 2.0], [2.0, 1.0]]
+    """
+    x = checked_inputs("x", x)
+    d, size = x[0].size, np.dtype(np.float64).itemsize
+    if not factor and d**2 * size > memory() // SHARE:
+        gib = d**2 * size / 2**30
+        raise ValueError(f"x: got {d} inputs, a matrix of {gib:.3g} GiB; allowed is factor=True")
+    rows = slopes(model, x).reshape(-1, d) / len(x) ** 0.5
+    return rows if factor else rows.T @ rows
+
+
+def egop(function: Any, inputs: Any = None, *, draws: int = 10_000, key: int = 0) -> Egop:
+    """The expected gradient outer product E[∇f ∇fᵀ] over Gaussian inputs, summed over outputs.
+
+    Of a `Polynomial` it is exact, by Wick's theorem; of other functions it is a mean over draws.
+
+    Args:
+        function: a `Polynomial`, a network with its weights, a module, or a JAX function of one
+            example.
+        inputs: a `Gaussian` or its spectrum; None is the standard normal law for a `Polynomial`.
+        draws: inputs drawn where it is not exact, at least 2.
+        key: seed of these.
+
+    Returns:
+        The matrix and its standard errors.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> found = ld.probes.egop(ld.Polynomial([(1.0, {0: 2, 1: 1})], dim=2))
+        >>> found.value.tolist()
+        [[4.0, 0.0], [0.0, 3.0]]
+    """
+    if inputs is None and isinstance(function, Polynomial):
+        inputs = Isotropic(function.dim)
+    inputs = Gaussian(inputs) if isinstance(inputs, Spectrum) else inputs
+    given: Gaussian = instance("inputs", inputs, Gaussian, "a spectrum or a Gaussian")
+    if isinstance(function, Polynomial):
+        if given.dim != function.dim:
+            came = f"{given.dim} dimensions for a polynomial of {function.dim}"
+            raise ValueError(f"inputs: got {came}; allowed is the same number")
+        value = _exact(function, given)
+        return Egop(value, np.zeros_like(value), "exact, by Wick's theorem")
+    if positive_int("draws", draws) < 2:
+        raise ValueError(f"draws: got {draws}; allowed are at least 2")
+    return _drawn(function, given, draws, np.random.default_rng(seed("key", key)))
+
+
+def alignment(A: Any, B: Any, *, factors: bool = False) -> Any:
+    """The cosine tr[AᵀB]/(‖A‖ ‖B‖) of two matrices (Eq. 4.6 of zhu2024catapults).
+
+    Args:
+        A: a matrix, such as `agop` or `egop` give.
+        B: another of its shape.
+        factors: whether factors F, of A = FᵀF, are given instead, of any number of rows.
+
+    Returns:
+        The cosine.
+
+    Raises:
+        ValueError: for shapes that do not fit, and for a matrix of zeros.
+    """
+    A, B = (M if isinstance(M, jax.Array) else np.asarray(M) for M in (A, B))
+    same = A.shape[-1:] == B.shape[-1:] if factors else A.shape == B.shape
+    if A.ndim != 2 or B.ndim != 2 or not same:
+        allowed = "two factors (…, d)" if factors else "two matrices of one shape"
+        raise ValueError(f"B: got shape {B.shape} beside {A.shape}; allowed are {allowed}")
+    inner = (lambda F, G: ((F @ G.T) ** 2).sum()) if factors else (lambda F, G: (F * G).sum())
+    sizes = inner(A, A), inner(B, B)
+    for name, size in zip("AB", sizes, strict=True):
+        if not is_traced(size) and size == 0:
+            raise ValueError(f"{name}: got zeros; allowed is a matrix with a direction")
+    return inner(A, B) / (sizes[0] * sizes[1]) ** 0.5
+
+
+def neural_feature_matrix(model: Any, layer: int = 1) -> Array:
+    """W_lᵀ W_l of a dense layer, which the AGOP by its inputs is compared with.
+
+    Args:
+        model: a chain of dense layers: `DeepLinear`, `MLP`, `eqx.nn.MLP`, `torch.nn.Sequential`.
+        layer: l, from 1 on.
+
+    Returns:
+        (inputs of the layer, inputs of the layer).
+    """
+    layers = as_model(model).chain().layers
+    if positive_int("layer", layer) > len(layers):
+        raise ValueError(f"layer: got {layer}; allowed is 1 to {len(layers)}")
+    weight = layers[layer - 1].weight
+    return untraced(weight.T @ weight)
+
+
+def effective_rank(matrix: Array) -> Any:
+    """tr[A]²/tr[A²] of a symmetric matrix: 1 for one direction, d for all alike."""
+    return matrix.trace() ** 2 / (matrix**2).sum()
+
+
+def slopes(model: Any, x: Array) -> Array:
+    """∂f_a/∂x of every example, (n, k, *input), of a model or of a plain function."""
+    if not np.issubdtype(x.dtype, np.floating):
+        raise ValueError(f"x: got {x.dtype}; allowed are floats, by which to differentiate")
+    if not is_module(model) and callable(model):
+        return _of_function(model, x)
+    model = as_model(model)
+    model.outputs_each(x)
+    return known(model, "gradients", model.input_gradients(x))
+
+
+def _of_function(function: Callable[[Array], Array], x: Array) -> Array:
+    try:
+        return _differentiated(function, x)
+    except TypeError as error:
+        why = str(error).strip().partition("\n")[0]
+        raise ValueError(
+            f"function: JAX cannot differentiate it ({why}); allowed is a differentiable JAX "
+            "function of one example, with one array as its value"
+        ) from None
+
+
+@compiled_in_float64
+def _differentiated(function: Callable[[Array], Array], x: Array) -> Array:
+    found = jax.vmap(jax.jacrev(function))(x)
+    if not eqx.is_array(found):
+        raise TypeError(f"its value is a {type(found).__name__}")
+    return found.reshape(len(x), -1, *x.shape[1:])
+
+
+def _exact(f: Polynomial, inputs: Gaussian) -> np.ndarray:
+    at = f.coordinates
+    moments, slot = Moments(_covariance(inputs, at)), {i: a for a, i in enumerate(at)}
+    value = np.zeros((f.dim, f.dim))
+    slopes = {i: f.derivative(i) for i in at}
+
+    def mean(u: dict[int, int], v: dict[int, int]) -> float:
+        exponents = [0] * len(at)
+        for factors in (u, v):
+            for i, m in factors.items():
+                exponents[slot[i]] += m
+        return moments(exponents)
+
+    for i in at:
+        for j in at[slot[i] :]:
+            pairs = ((a * b, u, v) for a, u in slopes[i] for b, v in slopes[j])
+            value[i, j] = value[j, i] = sum(c * mean(u, v) for c, u, v in pairs)
+    return value
+
+
+def _covariance(inputs: Gaussian, at: list[int]) -> np.ndarray:
+    """Of some coordinates."""
+    variances = _variances(inputs)
+    if inputs.frame is None:
+        return np.diag(variances[at])
+    rows = inputs.frame[at]
+    return rows * variances @ rows.T
+
+
+def _variances(inputs: Gaussian) -> np.ndarray:
+    return np.repeat(inputs.spectrum.values, inputs.spectrum.counts)
+
+
+def _drawn(function: Any, inputs: Gaussian, draws: int, rng: np.random.Generator) -> Egop:
+    d, scales = inputs.dim, np.sqrt(_variances(inputs))
+    total, squares = np.zeros((2, d, d))
+    for first in range(0, draws, CHUNK):
+        normal = rng.standard_normal((min(CHUNK, draws - first), d))
+        x = inputs.from_eigenbasis(scales * normal)
+        rows = np.asarray(slopes(function, x), np.float64)
+        total += np.einsum("nai,naj->ij", rows, rows, optimize=True)
+        # (Σ_a g_ai g_aj)² = Σ_ab (g_ai g_bi)(g_aj g_bj)
+        pairs = (rows[:, :, None] * rows[:, None]).reshape(-1, d)
+        squares += pairs.T @ pairs
+    mean = total / draws
+    variance = np.maximum(squares / draws - mean**2, 0) / (draws - 1)
+    return Egop(mean, np.sqrt(variance), f"mean over {draws} draws")

@@ -1,0 +1,35 @@
+"""One table of the probes."""
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+
+import learndyn as ld
+
+p = ld.probes
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(6, 3)), RNG.normal(size=(6, 2))
+MODULE = eqx.nn.MLP(3, 2, 8, 1, key=jax.random.key(0))
+
+
+def test_its_numbers_are_those_of_the_probes(capsys):
+    found = p.summary(MODULE, X, Y, learning_rate=0.1, s=2)
+    values = p.ntk_spectrum(MODULE, X)
+    np.testing.assert_allclose(found.kernel, values[[-1, 0]])
+    assert found.rate_kernel == pytest.approx(float(p.critical_learning_rate(MODULE, X)))
+    assert found.sharpness == pytest.approx(2 / found.rate_exact, rel=1e-4)
+    top, rest = p.split_loss(MODULE, X, Y, s=2)
+    assert found.top_share == pytest.approx(top / (top + rest))
+    assert found.agop_rank == pytest.approx(p.effective_rank(p.agop(MODULE, X)), rel=1e-4)
+    assert found.agop_rank <= 3
+    text = " ".join(capsys.readouterr().out.split())
+    for said in ("sharpness", "η = 0.1", "cohen2021", "zhu2024"):
+        assert said in text
+
+
+def test_losses_that_do_not_split_and_bad_input(capsys):
+    found = p.summary(MODULE, X, np.array([0, 1, 1, 0, 1, 0]), loss=ld.CrossEntropy())
+    assert found.top_share is None and found.learning_rate is None
+    with pytest.raises(ValueError, match="learning_rate: got -1; allowed is a positive"):
+        p.summary(MODULE, X, Y, learning_rate=-1)

@@ -1,0 +1,250 @@
+"""Probes on PyTorch modules, against dense Jacobians and Hessians; modules stay as they were."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import learndyn as ld
+from learndyn.networks.pytorch import kernel
+from learndyn.networks.pytorch.evaluation import derivatives
+
+p = ld.probes
+EXACT = 1e-11
+
+
+def close(found, expected, scale=None):
+    size = np.abs(expected if scale is None else scale).max()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=EXACT * size)
+
+
+def given(case):
+    return case.module, case.x, case.y
+
+
+def test_kernels(case):
+    for x2, J2 in ((None, case.J), (case.x2, case.J2)):
+        expected = np.einsum("iap,jbp->iajb", case.J, J2)
+        found = p.ntk(case.module, case.x, x2)
+        assert isinstance(found, np.ndarray) and found.dtype == np.float64
+        close(found, expected[:, 0, :, 0] if case.J.shape[1] == 1 else expected)
+
+
+@pytest.mark.parametrize("block", [1, 400])
+def test_blocks_do_not_change_it(case, block, monkeypatch):
+    monkeypatch.setattr(kernel, "PROBED", 2)
+    model = ld.as_model(case.module)
+    for size in (block, 10**9):
+        with derivatives():
+            found = kernel.kernel(model.module, model.weights, case.x, block=size)
+        found = found.detach().numpy()
+        close(found.reshape(case.kernel.shape), case.kernel)
+
+
+def test_products_and_gradients(case):
+    model, rng = ld.as_model(case.module), np.random.default_rng(1)
+    u, v = rng.normal(size=case.J.shape[:2]), rng.normal(size=case.J.shape[2])
+    assert model.size == case.J.shape[2]
+    close(model.jvp(case.x, v), case.J @ v)
+    close(model.vjp(case.x, u), np.einsum("ia,iap->p", u, case.J))
+    close(model.outputs(case.x), case.outputs)
+    close(model.moved(v).vector() - model.vector(), v)
+    close(p.kernel_operator(case.module, case.x) @ u.ravel(), case.kernel @ u.ravel())
+    halves = [case.x[:2], case.x[2:]]
+    close(p.kernel_operator(case.module, halves) @ u.ravel(), case.kernel @ u.ravel())
+
+
+def test_hessians(case):
+    H, v = case.hessian, np.random.default_rng(0).normal(size=len(case.hessian))
+    close(p.hessian_operator(*given(case), loss=case.loss) @ v, H @ v)
+    values = np.linalg.eigvalsh(H)[::-1]
+    found = p.hessian_top(*given(case), loss=case.loss, k=3)
+    close(found.values, values[:3], values)
+    close(H @ found.vectors, found.vectors * found.values, 10 * values)
+    trace = p.hessian_trace(*given(case), loss=case.loss, draws=None)
+    close(trace.value, np.trace(H), values)
+    rate = p.critical_learning_rate(*given(case), loss=case.loss, exact=True)
+    np.testing.assert_allclose(float(rate), 2 / values[0], rtol=EXACT)
+
+
+def test_hessians_in_reverse_mode_alone(case):
+    """For operations whose gradients have no tangents; the other road is taken where it can be."""
+    model = ld.as_model(case.module)
+    v = np.random.default_rng(0).normal(size=model.size)
+    model._forwards = False
+    found = p.hessian_operator(model, case.x, case.y, loss=case.loss) @ v
+    close(found, case.hessian @ v)
+    other = ld.as_model(case.module)
+    p.hessian_operator(other, case.x, case.y, loss=case.loss) @ v
+    assert other._forwards == (case.x.ndim != 4)  # silu's has none
+
+
+def test_what_is_read_off_the_kernel(case):
+    values = np.linalg.eigvalsh(case.kernel)[::-1]
+    close(p.ntk_spectrum(case.module, case.x), values)
+    close(p.pl_constant(case.module, case.x), values[-1], values)
+    assert p.kernel_drift(case.module, case.x, start=case.module) == 0
+    if isinstance(case.loss, ld.SquaredLoss):
+        expected = 2 / (1.4 * values[0] / 5)
+        rate = p.critical_learning_rate(case.module, case.x, loss=case.loss)
+        np.testing.assert_allclose(float(rate), expected, rtol=EXACT)
+        r = (case.outputs - case.y.numpy()).ravel()
+        found = p.split_loss(*given(case), loss=case.loss, s=2)
+        top = np.linalg.eigh(case.kernel)[1][:, -2:]
+        np.testing.assert_allclose(found.top, 0.7 / 5 * np.sum((top.T @ r) ** 2), rtol=1e-9)
+        np.testing.assert_allclose(found.top + found.rest, 0.7 / 5 * r @ r, rtol=EXACT)
+
+
+def test_moments_of_the_density(case):
+    size, norm = len(case.hessian), np.linalg.norm(case.hessian, 2)
+    found = p.spectral_density(*given(case), loss=case.loss, draws=1, steps=4, key=3)
+    v = (2.0 * np.random.default_rng(3).integers(2, size=size) - 1) / np.sqrt(size)
+    H = case.hessian / norm
+    moments = [v @ np.linalg.matrix_power(H, j) @ v for j in range(8)]
+    close([found.masses[0] @ (found.values[0] / norm) ** j for j in range(8)], moments, np.ones(1))
+
+
+def test_output_hessians(case):
+    """Of the first output of one example, by reverse mode twice."""
+    model = ld.as_model(case.module)
+    names = [(n, w.shape, w.numel()) for n, w in model.weights.items()]
+
+    def output(v):
+        parts = v.split([size for *_, size in names])
+        weights = {n: v.reshape(s) for (n, s, _), v in zip(names, parts, strict=True)}
+        found = torch.func.functional_call(case.module, weights, (case.x[:1],))
+        return found.reshape(-1)[0]
+
+    torch.backends.mha.set_fastpath_enabled(False)
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        H = torch.autograd.functional.hessian(output, torch.from_numpy(model.vector())).numpy()
+    torch.backends.mha.set_fastpath_enabled(True)
+    found = p.output_hessian_norm(case.module, case.x[:1]).values[0, 0, 0]
+    np.testing.assert_allclose(found, np.linalg.norm(H, 2), rtol=1e-10)
+
+
+def test_agop(case):
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        each = lambda x: case.module(x[None])[0]
+        rows = [torch.autograd.functional.jacobian(each, x).numpy() for x in case.x]
+    rows = np.stack(rows).reshape(-1, case.x[0].numel())
+    close(p.agop(case.module, case.x), rows.T @ rows / 5)
+    close(p.agop(case.module, case.x, factor=True), rows / np.sqrt(5))
+
+
+def everything(module):
+    """All that can be seen of a module's state, bit for bit."""
+    tensors = [*module.named_parameters(), *module.named_buffers()]
+    hooks = [
+        sorted(n for n, v in vars(part).items() if "hook" in n and v) for part in module.modules()
+    ]
+    held = [(n, t.detach().numpy().tobytes(), t.requires_grad, str(t.device), id(t), t.data_ptr(),
+             None if t.grad is None else t.grad.numpy().tobytes()) for n, t in tensors]  # fmt: skip
+    modes = [part.training for part in module.modules()]
+    counts = [len(part._forward_hooks) + len(part._backward_hooks) for part in module.modules()]
+    settings = torch.backends.mha.get_fastpath_enabled(), torch.is_grad_enabled()
+    return held, modes, hooks, counts, settings, torch.random.get_rng_state().numpy().tobytes()
+
+
+def test_the_module_is_left_as_it_was(case):
+    module, x, y = given(case)
+    calls = []
+    handle = next(module.children()).register_forward_hook(lambda *given: calls.append(1))
+    module(x).sum().backward()
+    before, copied = everything(module), copy.deepcopy(module.state_dict())
+    with torch.no_grad():  # the caller's setting does not matter
+        p.ntk(module, x)
+    p.hessian_top(module, x, y, loss=case.loss)
+    p.agop(module, x)
+    p.kernel_operator(module, x) @ np.ones(len(case.kernel))
+    p.output_hessian_norm(module, x[:1], radius=0.1)
+    assert everything(module) == before
+    assert all(torch.equal(copied[n], t) for n, t in module.state_dict().items())
+    handle.remove()
+    module.zero_grad(set_to_none=True)
+
+
+def test_float32_and_training_mode_without_effect():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    assert module.training
+    x = torch.randn(6, 3)
+    found = p.ntk(module, x.numpy())
+    wide = p.ntk(copy.deepcopy(module).double(), x)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, wide, rtol=1e-5, atol=1e-6)
+    said = p.hessian_top(module, x, torch.randn(6, 2)).convention
+    assert "Relu" in said and "counts as 0" in said
+
+
+def test_chains():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Dropout(), nn.Linear(4, 2)).eval()
+    W, b, V, _ = (t.detach().numpy() for t in module.parameters())
+    expected = (V**2).sum(0) - (W**2).sum(1) - b**2
+    np.testing.assert_allclose(p.conserved(module)[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(p.neural_feature_matrix(module), W.T @ W, rtol=1e-6)
+    with pytest.raises(ValueError, match="homogeneous"):
+        p.conserved(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)))
+    with pytest.raises(ValueError, match="model: got a Bilinear"):
+        p.neural_feature_matrix(nn.Sequential(nn.Bilinear(2, 2, 2)))
+
+
+class Random(nn.Linear):
+    def forward(self, x):
+        return super().forward(nn.functional.dropout(x))
+
+
+class Several(nn.Linear):
+    def forward(self, x):
+        return super().forward(x), x
+
+
+class Index(nn.Linear):
+    def forward(self, x):
+        return super().forward(x).argmax(1)
+
+
+class Detached(nn.Linear):
+    def forward(self, x):
+        return super().forward(x.detach()).detach()
+
+
+class Mean(nn.Linear):
+    def forward(self, x):
+        return super().forward(x).mean(0)
+
+
+def two_devices():
+    module = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2))
+    return module.append(nn.Linear(2, 2, device="meta"))
+
+
+X = np.ones((4, 3))
+REFUSED = {
+    "batch norm": lambda: p.ntk(nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)), X),
+    "dropout": lambda: p.agop(nn.Sequential(nn.Linear(3, 2), nn.Dropout()), X),
+    "dropout in a layer": lambda: p.ntk(nn.TransformerEncoderLayer(4, 2, 4), np.ones((2, 3, 4))),
+    "chance": lambda: p.ntk(Random(3, 2), X),
+    "two devices": lambda: p.ntk(two_devices(), X),
+    "no data": lambda: p.ntk(nn.Linear(3, 2), torch.ones(4, 3, device="meta")),
+    "half precision": lambda: p.ntk(nn.Linear(3, 2).half(), X),
+    "two precisions": lambda: p.ntk(nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2).double()), X),
+    "outputs of unequal shape": lambda: p.ntk(Several(3, 2), X),
+    "no examples in outputs": lambda: p.ntk(Mean(3, 2), X),
+    "an index": lambda: p.ntk(Index(3, 2), X),
+    "detached": lambda: p.ntk(Detached(3, 2), X),
+    "detached, in a product": lambda: p.hessian_top(Detached(3, 2), X, X[:, :2]),
+    "detached inputs": lambda: p.agop(Detached(3, 2), X),
+    "no weights": lambda: p.ntk(nn.Linear(3, 2).requires_grad_(False), X),
+    "NaN": lambda: p.ntk(nn.Linear(3, 2).requires_grad_(), X * np.nan),
+    "nodes": lambda: p.update_cosine(nn.Linear(3, 2), X, X[:, :2]),
+}
+
+
+@pytest.mark.parametrize("call", REFUSED.values(), ids=REFUSED)
+def test_bad_input_is_refused_in_one_line(call):
+    with pytest.raises(ValueError, match=r"\A[A-Za-z]+: [^\n]*allowed[^\n]*\Z"):
+        call()
