@@ -20,14 +20,14 @@ def ends(values) -> tuple[float, float]:
 def surely_below(text: str, source: str, values, bound: float, **more) -> Claim:
     """The mean over seeds lies below a bound, beyond what chance allows."""
     values = np.asarray(values, np.float64)
-    said = claim(f"{text} (mean {values.mean():.3g})", source, **more)
+    said = claim(f"{text} (mean {values.mean():.3g})", source, name=text, **more)
     return said.at_most(ends(values)[1], bound, because=_because(values), rate=1 - LEVEL)
 
 
 def surely_above(text: str, source: str, values, bound: float, **more) -> Claim:
     """The mean over seeds lies above a bound, beyond what chance allows."""
     values = np.asarray(values, np.float64)
-    said = claim(f"{text} (mean {values.mean():.3g})", source, **more)
+    said = claim(f"{text} (mean {values.mean():.3g})", source, name=text, **more)
     return said.at_least(ends(values)[0], bound, because=_because(values), rate=1 - LEVEL)
 
 

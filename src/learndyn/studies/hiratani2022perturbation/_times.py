@@ -17,6 +17,8 @@ from learndyn.studies.hiratani2022perturbation._intervals import (
 )
 from learndyn.studies.hiratani2022perturbation._tasks import Task
 
+FALLS = "the largest rate at which it reaches the target falls with the width: exponent"
+
 
 def times(
     task: Task,
@@ -126,8 +128,5 @@ def check_widths(perturbed: xr.DataArray, sgd: xr.DataArray, source: str) -> lis
     return [
         surely_below(weak, source, slopes, 1.0),
         surely_above(slower + "shortest times", source, ratio.min("case").values, 0.0),
-        surely_below(
-            "the largest rate at which it reaches the target falls with the width: exponent",
-            source, rates, 0.0,
-        ),
-    ]  # fmt: skip
+        surely_below(FALLS, source, rates, 0.0),
+    ]

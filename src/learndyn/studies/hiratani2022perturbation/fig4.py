@@ -121,6 +121,16 @@ PRESETS = {
     ),
 }
 
+_ENDS = "logarithm of the ratio of the errors at the end, largest over cases"
+_NORMALISED = "with every unit's weights kept at their norm the error ends below that without"
+FAILS = {
+    "paper": {
+        f"{_NORMALISED}: {_ENDS}":
+            "14 of 15 runs end lower with their weights held; where the others do not diverge "
+            "within 20 000 steps, the difference is smaller than the seeds' scatter",
+    }
+}  # fmt: skip
+
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """All panels."""
@@ -244,7 +254,6 @@ def check(data: xr.Dataset) -> list[Claim]:
     plain, kept = (
         data[[name]].rename({name: "test", "norm_step": "step"}) for name in ("plain", "normalised")
     )
-    normalised = "with every unit's weights kept at their norm the error ends below that without"
     source = lambda panel: SOURCE.format(panel)
     return [
         *check_cosines(data, source("A"), int(data.attrs["outputs"])),
@@ -253,6 +262,6 @@ def check(data: xr.Dataset) -> list[Claim]:
         _verdicts.grows(np_, sgd, source("C")),
         _verdicts.sooner(np_, source("D")),
         *_times.check_widths(data["np_times"], data["sgd_times"], source("E")),
-        _verdicts.cured(plain, kept, f"Eq. 108, {source('F')}", normalised),
+        _verdicts.cured(plain, kept, f"Eq. 108, {source('F')}", _NORMALISED),
         _verdicts.does_not_rise(kept, source("F"), "with normalised weights"),
     ]
