@@ -28,7 +28,8 @@ def test_what_needs_no_file_says_what_it_is():
     digits = _tasks.images("digits", 50, flat=False)
     assert digits.name == "scikit-learn digits, 50 images to train, 297 to test"
     x = digits.problem.x
-    assert x.shape == (50, 8, 8, 1) and abs(x.mean()) < 1e-6 and abs(x.std() - 1) < 1e-6
+    assert x.shape == (50, 8, 8, 1)  # 50 of the images over which it is standard
+    assert abs(x.mean()) < 0.1 and abs(x.std() - 1) < 0.1
     with pytest.raises(ValueError, match="data: got 'arm'; allowed"):
         _tasks.motor("arm")
 
