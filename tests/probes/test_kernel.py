@@ -218,3 +218,19 @@ def test_a_kernel_too_large_names_the_operator():
     x = np.broadcast_to(np.zeros((1, 3)), (10**7, 3))
     with pytest.raises(ValueError, match=r"GiB.*kernel_operator.*one backward and one forward"):
         ld.probes.ntk(MODULE, x)
+
+
+def test_a_compiled_program_has_the_kernel_of_a_wide_twin():
+    """Which XLA simplifies wrongly where it is let."""
+    rng, net = np.random.default_rng(0), ld.MLP([4, 4096, 1], "relu")
+    twin = ld.quadratic(ld.Model(net, net.sample(rng, (4,))))
+    x = rng.normal(size=(1, 4))
+    weights = jax.tree.map(lambda w: w + 0.3 * rng.normal(size=w.shape), twin.sample(rng, (4,)))
+    problem = ld.Dataset(x, np.ones((1, 1)))
+    system = ld.System(problem, twin, ld.GradientDescent(1e-9))
+    start, probes = ld.start(system, weights=weights), {"k": lambda m: ld.probes.ntk(m, x)}
+    found = ld.simulate(system, [0, 1], start=start, dtype="float64", probes=probes)["k"]
+    with jax.enable_x64(True):
+        rows = jax.grad(lambda w: twin(w, jnp.asarray(x))[0])(weights)
+    expected = sum(np.sum(np.asarray(row) ** 2) for row in jax.tree.leaves(rows))
+    np.testing.assert_allclose(found.values.ravel()[0], expected, rtol=1e-12)

@@ -44,7 +44,9 @@ def kernel(
     Raises:
         ValueError: for a kernel that does not fit into memory.
     """
-    rows = functools.partial(rows_of, apply, weights)
+    # Without the barrier XLA (jaxlib 0.10.2) simplifies these products with those of the backward
+    # pass into wrong ones, where dimensions are one: seen on twins of one example.
+    rows = lambda part: jax.lax.optimization_barrier(rows_of(apply, weights, part))
     other = x if x2 is None else x2
     output = jax.eval_shape(apply, weights, x[:1])
     check_fits(len(x), len(other), output.size, output.dtype.itemsize)
