@@ -45,6 +45,7 @@ LONG = {
     "worschech2024scaling/fig5",
     "worschech2024scaling/fig6",
     "worschech2024scaling/plateau_exact",
+    "zhu2024quadratic/equations",
 }
 
 
