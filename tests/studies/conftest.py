@@ -46,6 +46,12 @@ LONG = {
     "worschech2024scaling/fig6",
     "worschech2024scaling/plateau_exact",
     "zhu2024quadratic/equations",
+    "zhu2024quadratic/fig3_1",
+    "zhu2024quadratic/fig3_2",
+    "zhu2024quadratic/fig3_3",
+    "zhu2024quadratic/figB_2",
+    "zhu2024quadratic/figB_4",
+    "zhu2024quadratic/phase_diagram",
 }
 
 

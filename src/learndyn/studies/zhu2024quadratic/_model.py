@@ -16,6 +16,7 @@ import xarray as xr
 import learndyn as ld
 from learndyn.networks.base import AbstractNetwork
 from learndyn.probes.examples import square
+from learndyn.theory.quadratic_model.catapult import Regime
 
 WEIGHTS = 1  # stream of the weights; inputs have stream 0
 
@@ -84,3 +85,42 @@ def distance_from(weights: Any) -> Callable[[ld.Model], Any]:
         return jnp.sqrt(square(moved))
 
     return distance
+
+
+def regime_of(loss: Any) -> int:
+    """How training went by its losses: a `Regime`.
+
+    Divergent above 10⁶ times the first loss, or blank; else converged at 10⁻³ of it, and monotone
+    where it never exceeded the first.
+    """
+    loss = np.asarray(loss, float)
+    first, last = loss[0], loss[-1]
+    if not last < 1e6 * first:
+        return int(Regime.DIVERGENT)
+    if last > 1e-3 * first:
+        return int(Regime.UNFINISHED)
+    return int(Regime.CATAPULT if np.max(loss) > first else Regime.MONOTONE)
+
+
+def slopes(sizes: Any, values: xr.DataArray, over: str) -> xr.DataArray:
+    """Exponents of values ∝ size^x, one for each of the other entries, by least squares."""
+    log = np.log(np.asarray(sizes, float))
+    weight = xr.DataArray((log - log.mean()) / np.sum((log - log.mean()) ** 2), dims=over)
+    return (xr.ufuncs.log(values.astype(float)) * weight).sum(over, skipna=False)
+
+
+def outputs(model: ld.Model, x: Any) -> np.ndarray:
+    """A model's outputs, float64."""
+    with jax.enable_x64(True):
+        return np.asarray(model.network(model.weights, jnp.asarray(x, jnp.float64)))
+
+
+def kernel_along(x: Any, p: Any) -> Callable[[ld.Model], Any]:
+    """A probe: p̂ᵀ K p̂ = |Jᵀ p̂|² along the rows of p, by derivatives of the network."""
+    x, p = np.asarray(x, float), np.asarray(p, float)
+
+    def along(model: ld.Model) -> Any:
+        _, pull = jax.vjp(lambda w: model.network(w, jnp.asarray(x)), model.weights)
+        return jnp.stack([square(pull(jnp.asarray(row))[0]) for row in p])
+
+    return along

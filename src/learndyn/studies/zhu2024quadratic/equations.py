@@ -29,6 +29,7 @@ from learndyn.studies.zhu2024quadratic._model import (
     half_sum,
     on_a_line,
     one_example,
+    outputs,
     rng_of,
     top_kernel,
     train,
@@ -83,9 +84,9 @@ def _kernel(params: Params) -> list[Row]:
     x, y = rng.standard_normal((params.n, params.d)), rng.standard_normal(params.n)
     model = two_layers(params.d, params.m, params.key)
     twin, eta = ld.quadratic(model), params.v / top_kernel(model, x)
-    probe = {"ntk": lambda after: ld.probes.ntk(after, jnp.asarray(x))}
+    probe = {"ntk": lambda after: _gram(after, x)}
     found = train(half_sum(x, y), twin, model.weights, eta, [0.0, 1.0], probe)
-    measured = found["ntk"].values[1].reshape(params.n, params.n)
+    measured = found["ntk"].values[1]
     J, G = (np.asarray(part) for part in _derivatives(twin, model.weights, x, y))
     right = np.asarray(closed_map.next_kernel(J, G, eta))
     printed = np.asarray(errata.printed_eq316(J, G, eta))
@@ -97,6 +98,12 @@ def _kernel(params: Params) -> list[Row]:
         Row(f"3.16, {name}", word, float(f(measured)), float(f(right)), float(f(printed)))
         for name, (f, word) in looks.items()
     ]
+
+
+def _gram(model: ld.Model, x: Any) -> Any:
+    flat, back = jax.flatten_util.ravel_pytree(model.weights)
+    J = jax.jacrev(lambda w: model.network(back(w), jnp.asarray(x)))(flat)
+    return J @ J.T
 
 
 def _upper(K: np.ndarray) -> float:
@@ -186,7 +193,7 @@ def _line(params: Params) -> list[Row]:
     model = two_layers(1, params.m, params.key)
     eta = params.v / top_kernel(model, x)
     found = train(half_sum(x, y), ld.quadratic(model), model.weights, eta, [0.0, 1.0])
-    r0 = np.asarray(model.network(model.weights, jnp.asarray(x)), float) - y
+    r0 = outputs(model, x) - y
     return [row for i in (0, 1) for row in _direction(params, found, x[:, 0], y, r0, eta, i)]
 
 
