@@ -25,7 +25,6 @@ import learndyn as ld
 from learndyn.plotting import legend, panels
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report, cases
-from learndyn.studies.statistics import mean_bound
 from learndyn.studies.zhu2024quadratic._model import (
     distance_from,
     half_sum,
@@ -180,15 +179,13 @@ def _of_model(one: xr.Dataset, name: str) -> list[Claim]:
 
 def _paths(one: xr.Dataset, name: str) -> list[Claim]:
     found = slopes(one["width"], one["longest"], "width")
-    because = f"Student's t over seeds, and {FINITE:g} for finite widths"
-    long = found.sel(rate="super")
-    within = mean_bound(long, "seed") + FINITE
     return [
         claim(f"{name}, sub-critical: the path stays in a ball, largest size of the exponent of "
               "its length over seeds", "Fig. 3.2")
         .at_most(abs(found.sel(rate="sub")).max(), FINITE, because="finite widths"),
         claim(f"{name}, super-critical: the path grows with m to the power", "Section 3.2")
-        .equals(long.mean("seed"), 0.5, within=within, because=because, rate=0.99),
+        .equals(found.sel(rate="super").mean("seed"), 0.5, within=FINITE,
+                because="finite widths, and where steps fall in the peak"),
     ]  # fmt: skip
 
 
