@@ -7,7 +7,7 @@ Directions are unit vectors along x ⊙ m_±, the kernel's eigenvectors (Proposi
 bias the examples cannot be fitted: what is followed is the residual along the directions.
 
 Chosen after the first run: peaks leave the first step out, which had made them 1 at least; the
-quarter within which printed critical rates have to agree with the mean of draws.
+fifth within which printed critical rates have to agree with the mean of draws.
 """
 
 import dataclasses
@@ -34,6 +34,7 @@ TITLE = "Examples on a line: each eigendirection has its own catapult"
 MODELS = {"f_quad": "Fig. 3.3", "f": "Fig. B.1"}
 RATES = "below both", "between", "above both", "beyond 4/λ₁"
 APART = 1.08  # least ratio of the critical rates
+RISE = "the largest later r² over the first"
 PRINTED = (0.37, 0.39)
 STRIDE = 1000  # of seeds between draws of one key
 
@@ -114,7 +115,7 @@ def _run(params: Params, line: _Line, name: str, eta: float) -> xr.Dataset:
             "loss": ("time", found["error"].values),
             "kernel": (("time", "direction"), found["eigen"].values),
             "residual": (("time", "direction"), found["along"].values),
-            "peak": ("direction", np.nanmax(squares[1:], axis=0) / squares[0]),
+            "rise": ("direction", np.log10(np.nanmax(squares[1:], axis=0) / squares[0])),
         }
         | _solved(data, network, line, eta),
         {"time": times},
@@ -134,7 +135,7 @@ def _solved(data: ld.Dataset, network: Any, line: _Line, eta: float) -> dict[str
     system = ld.System(data, network, ld.GradientDescent(eta))
     begin = ld.start(system, weights=line.model.weights)
     found = ld.solve(system, np.arange(9.0), start=begin)
-    order = slice(None) if line.p[0] @ line.x[:, 0] > 0 else slice(None, None, -1)
+    order = slice(None) if line.p[0].sum() > 0 else slice(None, None, -1)
     return {f"map_{n}": (dims, found[n].values[:, order]) for n in ("residual", "kernel")}
 
 
@@ -175,7 +176,7 @@ def _of_model(one: xr.Dataset, name: str) -> list[Claim]:
     # Of small catapults: ηλ falls from v to 4 − v.
     v = 2 * one["eta"] / one["critical"]
     half = (v - 2) / v
-    peak = one["peak"]
+    rise = one["rise"]
     at = lambda values, rate, i: float(values.sel(rate=rate).isel(direction=i))
     below, between, above, beyond = RATES
     last = float(one["loss"].sel(rate=beyond).isel(time=-1).fillna(np.inf))
@@ -192,12 +193,12 @@ def _of_model(one: xr.Dataset, name: str) -> list[Claim]:
         claim(f"{name}, {above}: both decrease, least fall over half of a small catapult's", source)
         .at_least((drop / half).sel(rate=above).min(), 1.0,
                   because="half of what the limit of small catapults has"),
-        claim(f"{name}, {between}: catapult along p_1, largest later r² over the first", source)
-        .at_least(at(peak, between, 0), 1.0, because="a catapult rises"),
-        claim(f"{name}, {between}: none along p_2, largest later r² over the first", source)
-        .at_most(at(peak, between, 1), 1.0, because="the start is the largest"),
-        claim(f"{name}, {above}: catapults along both, least of largest later r² over the first", source)
-        .at_least(peak.sel(rate=above).min(), 1.0, because="a catapult rises"),
+        claim(f"{name}, {between}: catapult along p_1, log₁₀ of {RISE}", source)
+        .at_least(at(rise, between, 0), 0.0, because="a catapult rises"),
+        claim(f"{name}, {between}: none along p_2, log₁₀ of {RISE}", source)
+        .at_most(at(rise, between, 1), 0.0, because="the start is the largest"),
+        claim(f"{name}, {above}: catapults along both, the lesser log₁₀ of that", source)
+        .at_least(rise.sel(rate=above).min(), 0.0, because="a catapult rises"),
         gone.at_least(size, 6.0, because="10⁶ is no catapult at these widths")
         if name == "f_quad" else gone.open("the thesis gives no η_max of networks", size, 6.0),
     ]  # fmt: skip
@@ -219,8 +220,8 @@ def _critical(data: xr.Dataset, i: int) -> Claim:
     said = (
         f"the figures' loss is the mean of r²: printed 2/λ_{i + 1}(0) over the mean of n/λ_{i + 1}"
     )
-    because = "a quarter: other conventions differ by factors of 2 and more, single draws by 10 %"
-    return claim(said, "Fig. 3.3").equals(ratio, 1.0, within=0.25, because=because)
+    because = "a fifth: other conventions differ by factors of 2 and more, single draws by 10 %"
+    return claim(said, "Fig. 3.3").equals(ratio, 1.0, within=0.2, because=because)
 
 
 def _rank(data: xr.Dataset) -> Claim:

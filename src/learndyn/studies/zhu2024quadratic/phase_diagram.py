@@ -124,7 +124,10 @@ def draw(data: xr.Dataset) -> Figure:
     styles = {n: {"marker": "s", "color": c} for n, c in zip(names, COLORS, strict=True)}
     shown = {"trained, as the map": {"marker": "o", "mfc": "none", "color": "black"}}
     other = {"trained, otherwise": {"marker": "x", "color": "black"}}
-    legend(axes[0], styles | shown | other, ncols=6, loc="lower left", bbox_to_anchor=(0, 1.1))
+    legend(axes[0], styles | shown | other)
+    handles, labels = axes[0].get_legend_handles_labels()
+    axes[0].get_legend().remove()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=8, frameon=False)
     return figure
 
 
