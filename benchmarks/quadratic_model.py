@@ -7,6 +7,8 @@ on `ld.quadratic`. Costs are of a step of one start, float64; ratios are of one 
 What is asked: seconds, and at least 1000× the loop.
 """
 
+from typing import Any
+
 import jax
 import numpy as np
 from foundation import seconds
@@ -19,7 +21,7 @@ from learndyn.theory.quadratic_model.closed_map import advance
 COUNT, WIDTH, D, STEPS, MOST = 100_000, 1000, 10, 2000, 2000
 
 
-def starts() -> tuple[np.ndarray, ...]:
+def starts() -> Any:
     """r, λ, c, a and η of the starts."""
     rng = np.random.default_rng(0)
     v, m = rng.uniform(0.2, 5, COUNT), 10 ** rng.uniform(1, 5, COUNT)
@@ -28,18 +30,21 @@ def starts() -> tuple[np.ndarray, ...]:
 
 
 @compiled_in_float64
-def several(r, kernel, c, a, eta):
+def several(r: Any, kernel: Any, c: Any, a: Any, eta: Any) -> Any:
     """The state after a hundred steps."""
-    step = lambda _, now: jax.vmap(advance)(*now, c, a, eta)
+    step = lambda _, now: jax.vmap(advance)(now[0], now[1], c, a, eta)
     return jax.lax.fori_loop(0, 100, step, (r, kernel))
 
 
 def map_costs() -> dict[str, float]:
     """Seconds a step of one start, in a fixed number and until the end."""
     given = starts()
-    several(*given), follow(*given, MOST)
+    several(*given)
     fixed = min(seconds(lambda: several(*given)) for _ in range(3))
-    taken, whole = int(follow(*given, MOST).steps.sum()), seconds(lambda: follow(*given, MOST))
+    taken, whole = (
+        int(follow(*given, most=MOST).steps.sum()),
+        seconds(lambda: follow(*given, most=MOST)),
+    )
     print(f"advance: {COUNT} rates and starts, 100 steps each, in {fixed:.2f} s")
     print(f"follow: {COUNT} rates and starts, {taken:.2g} steps in all, in {whole:.2f} s")
     return {"advance": fixed / (100 * COUNT), "follow": whole / taken}

@@ -49,7 +49,6 @@ LONG = {
     "zhu2024quadratic/fig3_1",
     "zhu2024quadratic/fig3_2",
     "zhu2024quadratic/fig3_3",
-    "zhu2024quadratic/figB_2",
     "zhu2024quadratic/figB_4",
     "zhu2024quadratic/phase_diagram",
 }

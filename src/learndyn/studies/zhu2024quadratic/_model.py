@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
+import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -124,3 +125,10 @@ def kernel_along(x: Any, p: Any) -> Callable[[ld.Model], Any]:
         return jnp.stack([square(pull(jnp.asarray(row))[0]) for row in p])
 
     return along
+
+
+def gram(model: ld.Model, x: Any) -> Any:
+    """J Jᵀ of a model on inputs, for probes: by rows of the Jacobian."""
+    flat, back = jax.flatten_util.ravel_pytree(model.weights)
+    J = jax.jacrev(lambda w: model.network(back(w), jnp.asarray(x)))(flat)
+    return J @ J.T

@@ -26,6 +26,7 @@ from learndyn.plotting import legend, panels
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.zhu2024quadratic._model import (
+    gram,
     half_sum,
     on_a_line,
     one_example,
@@ -84,7 +85,7 @@ def _kernel(params: Params) -> list[Row]:
     x, y = rng.standard_normal((params.n, params.d)), rng.standard_normal(params.n)
     model = two_layers(params.d, params.m, params.key)
     twin, eta = ld.quadratic(model), params.v / top_kernel(model, x)
-    probe = {"ntk": lambda after: _gram(after, x)}
+    probe = {"ntk": lambda after: gram(after, x)}
     found = train(half_sum(x, y), twin, model.weights, eta, [0.0, 1.0], probe)
     measured = found["ntk"].values[1]
     J, G = (np.asarray(part) for part in _derivatives(twin, model.weights, x, y))
@@ -98,12 +99,6 @@ def _kernel(params: Params) -> list[Row]:
         Row(f"3.16, {name}", word, float(f(measured)), float(f(right)), float(f(printed)))
         for name, (f, word) in looks.items()
     ]
-
-
-def _gram(model: ld.Model, x: Any) -> Any:
-    flat, back = jax.flatten_util.ravel_pytree(model.weights)
-    J = jax.jacrev(lambda w: model.network(back(w), jnp.asarray(x)))(flat)
-    return J @ J.T
 
 
 def _upper(K: np.ndarray) -> float:

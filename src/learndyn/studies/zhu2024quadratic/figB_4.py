@@ -13,7 +13,6 @@ import dataclasses
 from typing import Any
 
 import jax
-import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -25,6 +24,7 @@ from learndyn.plotting import legend, panels
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.zhu2024quadratic._model import (
+    gram,
     half_sum,
     mean_square,
     rng_of,
@@ -126,11 +126,9 @@ def _run(
 
 
 def _norm(model: ld.Model, x: Any) -> Any:
-    """The largest eigenvalue of the Gram matrix of the Jacobian."""
-    flat, back = jax.flatten_util.ravel_pytree(model.weights)
-    J = jax.jacrev(lambda w: model.network(back(w), jnp.asarray(x)))(flat)
-    start = jnp.ones(len(x), flat.dtype)
-    K = J @ J.T
+    """The largest eigenvalue of the kernel, by power iteration."""
+    K = gram(model, x)
+    start = jnp.ones(len(x), K.dtype)
     step = lambda v, _: (K @ v / jnp.linalg.norm(K @ v), None)
     v, _ = jax.lax.scan(step, start, None, length=50)
     return v @ K @ v
