@@ -94,9 +94,16 @@ def draw(data: xr.Dataset) -> Figure:
         left.set(xlabel="steps", ylabel="mean of r²", yscale="log", ylim=(1e-4, None))
         left.set_title(f"{name} ({source}), η = {RATE:g} η_crit = {data.attrs['rate']:.2f}")
         left.title.set_fontsize(9)
+        # R_f is a ratio of residuals along p, and means nothing once these are gone.
+        there = one["along"] > 1e-4 * one["along"].max()
         for part, color in (("R_f", "C1"), ("R_K", "C2")):
             scaled = one[part] / one[part].isel(time=int(np.argmax(one["loss"].values)))
-            right.plot(one["time"], scaled, color=color, label=f"{part}, over that at the peak")
+            right.plot(
+                one["time"],
+                scaled.where(there),
+                color=color,
+                label=f"{part}, over that at the peak",
+            )
         right.plot(one["time"], one["loss"] / one["loss"].max(), color="C0", label="loss, likewise")
         right.axhline(0, color="0.6", lw=0.8)
         right.set(xlabel="steps", ylabel="over the value at the peak", ylim=(-1, 2))
