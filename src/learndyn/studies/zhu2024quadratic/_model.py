@@ -44,9 +44,12 @@ def two_layers(d: int, m: int, key: int, activation: str = "relu") -> ld.Model:
 
 
 def one_example(key: int, d: int) -> np.ndarray:
-    """An input of the squared length d, in a random direction, (1, d)."""
+    """An input of the squared length d, (1, d), in a random direction.
+
+    Its first entry is positive: records of residuals along a line have their own sign then.
+    """
     x = rng_of(key).standard_normal(d)
-    return (x * np.sqrt(d) / np.linalg.norm(x))[None]
+    return (x * np.sign(x[0]) * np.sqrt(d) / np.linalg.norm(x))[None]
 
 
 def on_a_line(key: int, n: int) -> tuple[np.ndarray, np.ndarray]:
