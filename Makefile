@@ -52,6 +52,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/twins.py
 	$(BIN)/python benchmarks/perturbation.py
 	$(BIN)/python benchmarks/perturbation_theory.py
+	$(BIN)/python benchmarks/quadratic_model.py
 	$(BIN)/python benchmarks/instruments.py
 
 bench-torch: $(VENV)/.installed-torch

@@ -55,6 +55,12 @@ LONG = {
     "zhu2024linearity/hessian_norm",
     "zhu2024linearity/linearity_ball",
     "zhu2024linearity/pl_condition",
+    "zhu2024quadratic/equations",
+    "zhu2024quadratic/fig3_1",
+    "zhu2024quadratic/fig3_2",
+    "zhu2024quadratic/fig3_3",
+    "zhu2024quadratic/figB_4",
+    "zhu2024quadratic/phase_diagram",
 }
 
 

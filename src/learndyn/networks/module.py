@@ -99,7 +99,7 @@ def as_model(module: Any, *, batched: bool = False) -> Any:
         from learndyn.networks.pytorch.model import TorchModel
 
         return TorchModel(module)
-    if isinstance(module, Probed) and not isinstance(module, Model):
+    if not isinstance(module, Model) and isinstance(module, Probed):
         return module
     if not isinstance(module, Model):
         if not (isinstance(module, eqx.Module) and callable(module)):
@@ -115,7 +115,7 @@ def as_model(module: Any, *, batched: bool = False) -> Any:
 
 def is_module(given: Any) -> bool:
     """Whether `as_model` is for it, rather than a plain function."""
-    return isinstance(given, Probed | eqx.Module) or is_torch(given)
+    return isinstance(given, eqx.Module | Probed) or is_torch(given)
 
 
 def is_torch(given: Any) -> bool:

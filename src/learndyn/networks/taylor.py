@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks.base import AbstractNetwork, Shape, Weights
+from learndyn.networks.model import Model
 from learndyn.networks.module import as_model
 from learndyn.networks.taps import revisit
 from learndyn.numerics.checks import finite, instance, one_of
@@ -145,7 +146,8 @@ def _known(w: Array) -> Array:
 
 
 def _twin(model: Any, order: int) -> Taylor:
-    given = as_model(model)
+    allowed = "a Model(network, weights) or an equinox module"
+    given = instance("model", as_model(model), Model, allowed)
     return Taylor(given.network, given.weights, order)
 
 

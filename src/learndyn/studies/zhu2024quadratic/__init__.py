@@ -1,0 +1,1 @@
+"""Quadratic models for understanding the catapult dynamics (chapter 3 and appendix B)."""
