@@ -66,7 +66,12 @@ def test_typical_overlaps_are_the_expected_ones():
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    "counts", [pytest.param((12,), marks=pytest.mark.slow), (9, 3), (4, 2)]
+    "counts",
+    [
+        pytest.param((12,), marks=pytest.mark.slow),
+        pytest.param((9, 3), marks=pytest.mark.slow),
+        (4, 2),
+    ],
 )  # levels smaller than K + M too
 @pytest.mark.parametrize("init", [ld.Normal(0.8), ld.Orthonormal(1.0)])
 def test_law_of_the_state_is_that_of_sampled_weights(counts, init):

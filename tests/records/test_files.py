@@ -30,7 +30,7 @@ def names(folder):
     return sorted(p.name for p in folder.iterdir())
 
 
-@pytest.mark.parametrize("size", [0, 100, 4000])
+@pytest.mark.parametrize("size", [0, pytest.param(100, marks=pytest.mark.slow), 4000])
 def test_a_full_disk_is_one_line_and_leaves_the_old_file(tmp_path, size):
     path = tmp_path / "kept.nc"
     ld.save(RECORD, path)

@@ -91,7 +91,7 @@ class Unequal(ld.TeacherStudent):
 @pytest.mark.parametrize(
     "problem", [pytest.param(ld.TeacherStudent, marks=pytest.mark.slow), Unequal]
 )
-@pytest.mark.parametrize("activation", ["erf", "quadratic"])
+@pytest.mark.parametrize("activation", ["erf", pytest.param("quadratic", marks=pytest.mark.slow)])
 def test_linearised_drift_is_its_dense_jacobian(problem, activation):
     data = problem(ld.Spectrum([2.0, 1.0, 0.5], [5, 9, 20]), ld.Committee(2, activation))
     system = ld.System(data, ld.Committee(3, activation, scale=0.6), ld.SGD(0.5))
@@ -125,7 +125,11 @@ def test_solve_chooses_the_scheme_and_says_so():
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "activation, eta",
-    [("linear", 0.8), pytest.param("erf", 8.0, marks=pytest.mark.slow), ("quadratic", 0.8)],
+    [
+        pytest.param("linear", 0.8, marks=pytest.mark.slow),
+        pytest.param("erf", 8.0, marks=pytest.mark.slow),
+        ("quadratic", 0.8),
+    ],
 )
 def test_finite_order_is_the_mean_of_real_steps(activation, eta):
     """At N = 12 the ODE's step is off by many standard errors, the exact mean by none."""
