@@ -2,20 +2,20 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks import affine, links
-from learndyn.networks.base import AbstractNetwork, Shape, Weights
+from learndyn.networks.base import Weights
+from learndyn.networks.layered import AbstractLayered
 from learndyn.networks.links import Links
 from learndyn.numerics.checks import fraction, positive_int, seed
 from learndyn.numerics.types import Array, Number
 
 
-class DenseNet(AbstractNetwork):
+class DenseNet(AbstractLayered):
     """h_l = s_l W_l (x, g(h_1), …, g(h_{l−1})) + b_l, Eqs. A.5-A.6 of zhu2024linearity.
 
     In the parameterisation "ntk" s_l = 1/√(number of all earlier neurons, inputs included); where
@@ -76,19 +76,6 @@ class DenseNet(AbstractNetwork):
     def _shapes(self) -> list[tuple[int, int]]:
         """(neurons, all earlier neurons) of every layer."""
         return list(zip(self.widths[1:], itertools.accumulate(self.widths[:-1]), strict=True))
-
-    @property
-    def input_shape(self) -> Shape | None:
-        return self.widths[:1]
-
-    def output_shape(
-        self, input_shape: tuple[int, ...], dtype: Any = np.float32
-    ) -> tuple[int, ...]:
-        return () if self.widths[-1] == 1 else self.widths[-1:]
-
-    @property
-    def gives_logits(self) -> bool:
-        return self.output == "identity"
 
     def __call__(self, weights: Weights, x: Array) -> Array:
         g, h = affine.FUNCTIONS[self.activation], x

@@ -1,18 +1,18 @@
 """Fully connected networks."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import equinox as eqx
 import numpy as np
 
 from learndyn.networks import affine
-from learndyn.networks.base import AbstractNetwork, Shape, Weights
+from learndyn.networks.base import Weights
+from learndyn.networks.layered import AbstractLayered
 from learndyn.numerics.checks import positive_int
 from learndyn.numerics.types import Array, Number
 
 
-class MLP(AbstractNetwork):
+class MLP(AbstractLayered):
     """h_l = s_l W_l g(h_{l−1}) + b_l with h_1 = s_1 W_1 x + b_1; the output is a map of the last h.
 
     In the parameterisation "ntk" s_l = 1/√(inputs of the layer) and W has entries of variance
@@ -52,19 +52,6 @@ class MLP(AbstractNetwork):
         self.activation, self.parameterisation, self.bias, self.output, self.gain = affine.checked(
             activation, parameterisation, bias, output, gain
         )
-
-    @property
-    def input_shape(self) -> Shape | None:
-        return self.widths[:1]
-
-    def output_shape(
-        self, input_shape: tuple[int, ...], dtype: Any = np.float32
-    ) -> tuple[int, ...]:
-        return () if self.widths[-1] == 1 else self.widths[-1:]
-
-    @property
-    def gives_logits(self) -> bool:
-        return self.output == "identity"
 
     def __call__(self, weights: Weights, x: Array) -> Array:
         g, h = affine.FUNCTIONS[self.activation], x

@@ -1,18 +1,18 @@
 """Fully connected networks with skip connections."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import equinox as eqx
 import numpy as np
 
 from learndyn.networks import affine
-from learndyn.networks.base import AbstractNetwork, Shape, Weights
+from learndyn.networks.base import Weights
+from learndyn.networks.layered import AbstractLayered
 from learndyn.numerics.checks import positive_int
 from learndyn.numerics.types import Array, Number
 
 
-class ResidualMLP(AbstractNetwork):
+class ResidualMLP(AbstractLayered):
     """f_l = g(h_l) + f_{l−skip}, h_l = s_l W_l f_{l−1} + b_l, Eq. A.12 of zhu2024linearity.
 
     The skip connection has the factor 1 and no weight. It joins hidden layers only (l > skip), so
@@ -60,19 +60,6 @@ class ResidualMLP(AbstractNetwork):
         self.activation, self.parameterisation, self.bias, self.output, self.gain = affine.checked(
             activation, parameterisation, bias, output, gain
         )
-
-    @property
-    def input_shape(self) -> Shape | None:
-        return self.widths[:1]
-
-    def output_shape(
-        self, input_shape: tuple[int, ...], dtype: Any = np.float32
-    ) -> tuple[int, ...]:
-        return () if self.widths[-1] == 1 else self.widths[-1:]
-
-    @property
-    def gives_logits(self) -> bool:
-        return self.output == "identity"
 
     def __call__(self, weights: Weights, x: Array) -> Array:
         g, f = affine.FUNCTIONS[self.activation], [x]  # f[l] are the neurons of layer l
