@@ -1,14 +1,18 @@
-"""Readers of IDX and MATLAB files, on small files of the standard formats."""
+"""Readers of IDX, MATLAB, HDF5 and JPEG files, on small files of the standard formats."""
 
 import gzip
 import struct
 
+import h5py
 import numpy as np
 import pytest
+from PIL import Image
 from scipy import io
 
+from learndyn.problems.celeba import celeba
 from learndyn.problems.idx import fashion_mnist, mnist, read_idx
 from learndyn.problems.sarcos import has_training_file, sarcos
+from learndyn.problems.usps import usps
 
 
 def idx(array, code=0x08):
@@ -118,3 +122,97 @@ def test_wrong_matlab_files_are_one_line(tmp_path):
     io.savemat(path, {"sarcos_inv": np.ones((2, 27))})
     with pytest.raises(ValueError, match=r"has 'sarcos_inv' of shape \(2, 27\); allowed"):
         sarcos("train", tmp_path)
+
+
+def usps_parts():
+    rng = np.random.default_rng(0)
+    for part, count in (("train", 3), ("test", 2)):
+        yield part, rng.integers(0, 2001, (count, 256)) / 2000, rng.integers(0, 10, count)
+
+
+def test_usps_of_both_formats(tmp_path, monkeypatch):
+    folder = tmp_path / "usps"
+    folder.mkdir()
+    for part, pixels, labels in usps_parts():
+        rows = np.column_stack([labels, 2 * pixels - 1])
+        text = "\n".join(" ".join(f"{number:.4f}" for number in row) for row in rows)
+        (folder / f"zip.{part}.gz").write_bytes(gzip.compress(text.encode()))
+    monkeypatch.setenv("LEARNDYN_DATA", str(tmp_path))
+    lines = usps()
+    with h5py.File(folder / "usps.h5", "w") as file:
+        for part, pixels, labels in usps_parts():
+            file[f"{part}/data"], file[f"{part}/target"] = pixels, labels
+    found = usps(folder)
+    wanted = np.concatenate([pixels for _, pixels, _ in usps_parts()])
+    assert found.pixels.shape == (5, 1, 16, 16) and found.training == lines.training == 3
+    assert found.name == lines.name == "USPS, 5 images"
+    np.testing.assert_array_equal(found.pixels.reshape(5, 256), wanted)
+    np.testing.assert_allclose(lines.pixels, found.pixels, atol=1e-7)
+    np.testing.assert_array_equal(lines.labels, found.labels)
+
+
+def test_other_usps_files_are_one_line(tmp_path):
+    with pytest.raises(ValueError, match=r"\Ausps.h5 or zip.train.gz: not in .* from https://"):
+        usps(tmp_path)
+    for content in (b"not packed", gzip.compress(b"one two three")):
+        (tmp_path / "zip.train.gz").write_bytes(content)
+        with pytest.raises(ValueError, match=r"\Azip.train.gz: is no gzip file"):
+            usps(tmp_path)
+    (tmp_path / "zip.train.gz").write_bytes(gzip.compress(b"3 0.1 0.2"))
+    with pytest.raises(ValueError, match=r"\Azip.train.gz: has pixels of shape \(1, 2\)"):
+        usps(tmp_path)
+    (tmp_path / "usps.h5").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match=r"\Ausps.h5: is no HDF5 file with train/data"):
+        usps(tmp_path)
+
+
+def write_celeba(folder, sides=(6, 4)):
+    """Four faces of one colour each: quality 100 leaves a JPEG of one colour as it was."""
+    (folder / "img_align_celeba").mkdir(parents=True)
+    rows = ["4", "Bald Eyeglasses Smiling"]
+    for i, sign in enumerate((1, -1, -1, 1), 1):
+        rows.append(f"{i:06d}.jpg  {-sign:2d} {sign:2d} {sign:2d}")
+        face = Image.new("RGB", sides[::-1], (40 * i,) * 3)
+        face.save(folder / "img_align_celeba" / f"{i:06d}.jpg", quality=100)
+    (folder / "list_attr_celeba.txt").write_text("\n".join(rows) + "\n")
+    parts = (f"{i:06d}.jpg {part}" for i, part in enumerate((0, 0, 1, 2), 1))
+    (folder / "list_eval_partition.txt").write_text("\n".join(parts))
+
+
+def test_faces_with_an_attribute(tmp_path, monkeypatch):
+    write_celeba(tmp_path / "celeba")
+    monkeypatch.setenv("LEARNDYN_DATA", str(tmp_path))
+    found = celeba()
+    assert found.pixels.shape == (4, 3, 6, 4) and found.name == "CelebA by Eyeglasses, 4 images"
+    np.testing.assert_array_equal(found.pixels[:, 0, 0, 0], [40, 80, 120, 160])
+    np.testing.assert_array_equal(found.labels, [1, 0, 0, 1])
+    assert found.training == 2
+    few = celeba("Bald", images=2, side=2)
+    assert few.pixels.shape == (2, 3, 2, 2)
+    np.testing.assert_array_equal(few.labels, [0, 1])
+    np.testing.assert_array_equal(few.pixels[1], 80)
+
+
+def test_the_middle_square_of_a_face_is_averaged_over_boxes(tmp_path):
+    write_celeba(tmp_path)
+    ramp = np.repeat(np.arange(6)[:, None] * 40, 4, axis=1).astype(np.uint8)  # rows 1 to 4 stay
+    Image.fromarray(ramp).save(tmp_path / "img_align_celeba" / "000001.jpg", "PNG")
+    found = celeba(folder=tmp_path, images=1, side=2)
+    np.testing.assert_array_equal(found.pixels[0, 0], [[60, 60], [140, 140]])
+
+
+def test_other_celeba_files_are_one_line(tmp_path):
+    with pytest.raises(ValueError, match=r"\Alist_attr_celeba.txt: not in .* from https://"):
+        celeba(folder=tmp_path)
+    write_celeba(tmp_path)
+    with pytest.raises(ValueError, match=r"\Aattribute: got 'Hat'; allowed is one of 'Bald'"):
+        celeba("Hat", tmp_path)
+    (tmp_path / "img_align_celeba" / "000002.jpg").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match=r"\A000002.jpg: is no image"):
+        celeba(folder=tmp_path)
+    (tmp_path / "img_align_celeba" / "000002.jpg").unlink()
+    with pytest.raises(ValueError, match=r"\Aimg_align_celeba/000002.jpg: not in "):
+        celeba(folder=tmp_path)
+    (tmp_path / "list_attr_celeba.txt").write_text("000001.jpg 1 1 -1\n")
+    with pytest.raises(ValueError, match=r"\Alist_attr_celeba.txt: is no list"):
+        celeba(folder=tmp_path)

@@ -1,7 +1,8 @@
 """Real images from their standard files, and scikit-learn's digits, which are always there.
 
 Files lie in the folder that `LEARNDYN_DATA` names, or that the caller gives. MNIST stands in
-`problems/idx.py`, the robot arm SARCOS in `problems/sarcos.py`.
+`problems/idx.py`, USPS in `problems/usps.py`, CelebA in `problems/celeba.py`, the robot arm SARCOS
+in `problems/sarcos.py`.
 """
 
 import os

@@ -81,5 +81,13 @@ PAPERS = {
             2024,
             "PhD thesis, University of California San Diego",
         ),
+        Paper(
+            "zhu2024catapults",
+            "Zhu, Libin",
+            "Toward Understanding the Dynamics of Over-parameterized Neural Networks, chapter 4: "
+            "feature learning of catapult dynamics",
+            2024,
+            "PhD thesis, University of California San Diego",
+        ),
     )
 }

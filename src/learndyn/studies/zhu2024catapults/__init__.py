@@ -1,0 +1,1 @@
+"""Feature learning of catapult dynamics (chapter 4 and appendix C)."""
