@@ -1,8 +1,9 @@
 """Real images from their standard files, and scikit-learn's digits, which are always there.
 
 Files lie in the folder that `LEARNDYN_DATA` names, or that the caller gives. MNIST stands in
-`problems/idx.py`, USPS in `problems/usps.py`, CelebA in `problems/celeba.py`, the robot arm SARCOS
-in `problems/sarcos.py`.
+`problems/idx.py`, USPS in `problems/usps.py`, CelebA in `problems/celeba.py`, house numbers in
+`problems/svhn.py`, spoken digits in `problems/fsdd.py`, news in `problems/ag_news.py`, the robot
+arm SARCOS in `problems/sarcos.py`.
 """
 
 import os
@@ -29,6 +30,22 @@ class Images(NamedTuple):
     """
 
     pixels: np.ndarray
+    labels: np.ndarray
+    name: str
+    training: int | None = None
+
+
+class Features(NamedTuple):
+    """Labelled examples that are no images, as vectors.
+
+    Attributes:
+        x: (examples, features).
+        labels: (examples,).
+        name: what the data is and how its features are made, for records and figures.
+        training: how many of the first examples are the training set, where the files say so.
+    """
+
+    x: np.ndarray
     labels: np.ndarray
     name: str
     training: int | None = None

@@ -4,10 +4,10 @@ import os
 from typing import NamedTuple
 
 import numpy as np
-from scipy import io
 
 from learndyn.numerics.checks import one_of
 from learndyn.problems.files import folder_of, missing
+from learndyn.problems.matlab import variables
 
 INPUTS, TORQUES = 21, 7
 _SOURCE = "https://gaussianprocess.org/gpml/data/"
@@ -47,11 +47,8 @@ def sarcos(part: str = "train", folder: str | os.PathLike | None = None) -> Arm:
     path = root / f"{variable}.mat"
     if not path.is_file():
         raise missing(path.name, root, _SOURCE)
-    try:
-        found = io.loadmat(path, variable_names=[variable])
-    except Exception:  # scipy has one for every way in which a file may be broken
-        raise ValueError(f"{path.name}: is cut short or no MATLAB file of version 5") from None
-    rows = np.asarray(found.get(variable, np.zeros(0)))
+    found = variables(path, [variable])
+    rows = found.get(variable, np.zeros(0))
     columns = INPUTS + TORQUES
     if rows.ndim != 2 or rows.shape[1] != columns or rows.dtype.kind != "f":
         came = f"{variable!r} of shape {rows.shape}" if variable in found else f"no {variable!r}"
