@@ -1,5 +1,10 @@
 """Reads records and returns numbers."""
 
+from learndyn.analysis.catapults import Catapults as Catapults
+from learndyn.analysis.catapults import Excess as Excess
+from learndyn.analysis.catapults import Match as Match
+from learndyn.analysis.catapults import Spike as Spike
+from learndyn.analysis.catapults import find_catapults as find_catapults
 from learndyn.analysis.compare import compare as compare
 from learndyn.analysis.compare import mean_and_error as mean_and_error
 from learndyn.analysis.escape import escape_time as escape_time
