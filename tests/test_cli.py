@@ -12,7 +12,7 @@ import time
 import pytest
 
 import learndyn as ld
-from learndyn.cli import FILES
+from learndyn.cli.run import FILES
 from learndyn.studies import registry
 
 TINY = [
@@ -83,6 +83,17 @@ def test_cite():
     assert "node perturbation" in learndyn("cite", "hiratani2022perturbation").stdout
     wrong = learndyn("cite", "nobody")
     assert wrong.returncode == 2 and "allowed are bocchi2026escape" in wrong.stderr
+
+
+# Whoever imports one of these fails: what only reads takes a fraction of a second.
+LIGHT = "import sys; sys.modules.update(dict.fromkeys(['jax', 'xarray', 'matplotlib', 'scipy']))"
+
+
+def test_what_only_reads_imports_no_engine():
+    for arguments in (["list"], ["cite", "saad1995online"], ["--help"], [], ["--version"]):
+        found = learndyn(*arguments, first=LIGHT)
+        assert found.returncode == 0 and found.stdout.strip() and not found.stderr, arguments
+    assert found.stdout == f"learndyn {ld.__version__}\n"
 
 
 def test_run_writes_four_files(tmp_path):

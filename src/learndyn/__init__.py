@@ -1,60 +1,36 @@
 """learndyn predicts how neural networks learn, and checks the prediction."""
 
-from learndyn import analysis as analysis
-from learndyn import probes as probes
-from learndyn import rules as rules
-from learndyn.analysis import compare as compare
-from learndyn.networks import CNN as CNN
-from learndyn.networks import DAG as DAG
-from learndyn.networks import MLP as MLP
-from learndyn.networks import Aligned as Aligned
-from learndyn.networks import Committee as Committee
-from learndyn.networks import DeepLinear as DeepLinear
-from learndyn.networks import DenseNet as DenseNet
-from learndyn.networks import GeneralQuadratic as GeneralQuadratic
-from learndyn.networks import LinearTeacher as LinearTeacher
-from learndyn.networks import Model as Model
-from learndyn.networks import Network as Network
-from learndyn.networks import Normal as Normal
-from learndyn.networks import Orthonormal as Orthonormal
-from learndyn.networks import Polynomial as Polynomial
-from learndyn.networks import ResidualMLP as ResidualMLP
-from learndyn.networks import SmallRandom as SmallRandom
-from learndyn.networks import Typical as Typical
-from learndyn.networks import Xavier as Xavier
-from learndyn.networks import as_model as as_model
-from learndyn.networks import forward as forward
-from learndyn.networks import linearise as linearise
-from learndyn.networks import quadratic as quadratic
-from learndyn.networks import tap as tap
-from learndyn.plotting import plot as plot
-from learndyn.probes import Recorder as Recorder
-from learndyn.problems import CrossEntropy as CrossEntropy
-from learndyn.problems import Dataset as Dataset
-from learndyn.problems import Gaussian as Gaussian
-from learndyn.problems import Isotropic as Isotropic
-from learndyn.problems import PowerLaw as PowerLaw
-from learndyn.problems import Spectrum as Spectrum
-from learndyn.problems import SquaredLoss as SquaredLoss
-from learndyn.problems import TeacherStudent as TeacherStudent
-from learndyn.records import load as load
-from learndyn.records import save as save
-from learndyn.rules import SGD as SGD
-from learndyn.rules import GradientDescent as GradientDescent
-from learndyn.rules import NaturalGradient as NaturalGradient
-from learndyn.rules import NodePerturbation as NodePerturbation
-from learndyn.rules import Optax as Optax
-from learndyn.simulation import simulate as simulate
-from learndyn.simulation import update as update
-from learndyn.solving import solve as solve
-from learndyn.start import Start as Start
-from learndyn.start import start as start
-from learndyn.system import System as System
-from learndyn.theory import Gram as Gram
-from learndyn.theory import Modes as Modes
-from learndyn.theory import NoTheory as NoTheory
-from learndyn.theory import Overlaps as Overlaps
-from learndyn.theory import Residuals as Residuals
-from learndyn.theory import Traces as Traces
-from learndyn.theory import register as register
-from learndyn.theory import theory_of as theory_of
+# Names are imported on first use (PEP 562): what a session does not use costs it nothing. The
+# stub `__init__.pyi` says which there are, to type checkers and here.
+import ast
+import importlib
+import pkgutil
+from typing import Any
+
+
+def _homes() -> dict[str, str]:
+    """Name → module that has it, from the imports of the stub."""
+    stub = ast.parse(pkgutil.get_data(__name__, "__init__.pyi") or b"")
+    found = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: str(node.module) for node in found for alias in node.names}
+
+
+_HOMES = _homes()
+globals()["__all__"] = ["__version__", *sorted(_HOMES)]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        value = importlib.import_module("importlib.metadata").version(__name__)
+    elif name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    elif _HOMES[name] == __name__:  # a room
+        value = importlib.import_module(f"{__name__}.{name}")
+    else:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "__version__", *_HOMES})

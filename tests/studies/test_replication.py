@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 from typer.testing import CliRunner
 
-from learndyn.cli import app
+from learndyn.cli.app import app
 from learndyn.plotting import panels
 from learndyn.studies import registry, replication, results
 from learndyn.studies.claims import claim

@@ -13,7 +13,7 @@ from learndyn.numerics.precision import to_numpy
 from learndyn.numerics.random import Source, key_of_run
 from learndyn.numerics.types import Array
 from learndyn.simulation.direct import bound
-from learndyn.start import Start, given_weights
+from learndyn.starting import Start, given_weights
 from learndyn.system import System
 from learndyn.theory import clock_of, theory_of
 

@@ -18,7 +18,7 @@ from learndyn.simulation.choosing import choose
 from learndyn.simulation.flow import check_flow, follow_flow
 from learndyn.simulation.following import follow, groups_of, rows_of
 from learndyn.simulation.reading import Probe, Reading, reading_of
-from learndyn.start import Start, draw
+from learndyn.starting import Start, draw
 from learndyn.system import System
 from learndyn.theory import AbstractTheory, clock_of, find_theory
 from learndyn.theory.chain import AbstractChain

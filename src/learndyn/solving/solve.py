@@ -18,7 +18,7 @@ from learndyn.records import Outcome, Recording, Variable, make_record
 from learndyn.records.schema import Stopwatch
 from learndyn.solving.fluctuations import how_with_noise, integrate_with_noise
 from learndyn.solving.integrate import integrate, iterate
-from learndyn.start import Start
+from learndyn.starting import Start
 from learndyn.system import System
 from learndyn.theory import Flow, Map, Noise, Refused, theory_of
 from learndyn.theory.dynamics import Explicit, Implicit, Stabilised, State

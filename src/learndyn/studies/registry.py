@@ -1,16 +1,19 @@
 """Finds studies: every module of a paper's folder is one."""
 
+import ast
 import dataclasses
 import importlib
+import pathlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
-
-import xarray as xr
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
 
 from learndyn import studies
 from learndyn.studies.claims import Claim
+
+if TYPE_CHECKING:  # to list studies takes neither
+    import xarray as xr
+    from matplotlib.figure import Figure
 
 Report = Callable[[float], None]
 T = TypeVar("T")
@@ -26,15 +29,15 @@ class Study(Protocol):
     TITLE: str
     PRESETS: Mapping[str, Any]  # "quick" and "paper", frozen dataclasses of one kind
 
-    def compute(self, params: Any, report: Report) -> xr.Dataset:
+    def compute(self, params: Any, report: Report) -> "xr.Dataset":
         """The data; `report` takes the fraction done."""
         ...
 
-    def draw(self, data: xr.Dataset) -> Figure:
+    def draw(self, data: "xr.Dataset") -> "Figure":
         """The figure."""
         ...
 
-    def check(self, data: xr.Dataset) -> list[Claim]:
+    def check(self, data: "xr.Dataset") -> list[Claim]:
         """The claims."""
         ...
 
@@ -64,6 +67,16 @@ def find(name: str) -> Study:
     if name not in set(names()):
         raise ValueError(f"study: got {name!r}; allowed are the names that `learndyn list` shows")
     return cast(Study, importlib.import_module(f"{studies.__name__}.{name.replace('/', '.')}"))
+
+
+def title(name: str) -> str:
+    """The `TITLE` of a study, read from its source: importing all of them takes seconds."""
+    folder = pathlib.Path(studies.__file__).parent
+    tree = ast.parse((folder / f"{name}.py").read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "TITLE":
+            return ast.literal_eval(node.value)
+    raise ValueError(f"{name}: a study has a TITLE")
 
 
 def fails(study: Study, preset: str) -> Mapping[str, str]:

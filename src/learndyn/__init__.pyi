@@ -1,0 +1,64 @@
+# The public names, as type checkers see them; `__init__.py` imports each on first use.
+# A name must not be that of a room, unless it is the room: importing the room would replace it.
+
+from learndyn import analysis as analysis
+from learndyn import probes as probes
+from learndyn import rules as rules
+from learndyn import theory as theory
+from learndyn.analysis import compare as compare
+from learndyn.networks import CNN as CNN
+from learndyn.networks import DAG as DAG
+from learndyn.networks import MLP as MLP
+from learndyn.networks import Aligned as Aligned
+from learndyn.networks import Committee as Committee
+from learndyn.networks import DeepLinear as DeepLinear
+from learndyn.networks import DenseNet as DenseNet
+from learndyn.networks import GeneralQuadratic as GeneralQuadratic
+from learndyn.networks import LinearTeacher as LinearTeacher
+from learndyn.networks import Model as Model
+from learndyn.networks import Network as Network
+from learndyn.networks import Normal as Normal
+from learndyn.networks import Orthonormal as Orthonormal
+from learndyn.networks import Polynomial as Polynomial
+from learndyn.networks import ResidualMLP as ResidualMLP
+from learndyn.networks import SmallRandom as SmallRandom
+from learndyn.networks import Typical as Typical
+from learndyn.networks import Xavier as Xavier
+from learndyn.networks import as_model as as_model
+from learndyn.networks import forward as forward
+from learndyn.networks import linearise as linearise
+from learndyn.networks import quadratic as quadratic
+from learndyn.networks import tap as tap
+from learndyn.plotting import plot as plot
+from learndyn.probes import Recorder as Recorder
+from learndyn.problems import CrossEntropy as CrossEntropy
+from learndyn.problems import Dataset as Dataset
+from learndyn.problems import Gaussian as Gaussian
+from learndyn.problems import Isotropic as Isotropic
+from learndyn.problems import PowerLaw as PowerLaw
+from learndyn.problems import Spectrum as Spectrum
+from learndyn.problems import SquaredLoss as SquaredLoss
+from learndyn.problems import TeacherStudent as TeacherStudent
+from learndyn.records import load as load
+from learndyn.records import save as save
+from learndyn.rules import SGD as SGD
+from learndyn.rules import GradientDescent as GradientDescent
+from learndyn.rules import NaturalGradient as NaturalGradient
+from learndyn.rules import NodePerturbation as NodePerturbation
+from learndyn.rules import Optax as Optax
+from learndyn.simulation import simulate as simulate
+from learndyn.simulation import update as update
+from learndyn.solving import solve as solve
+from learndyn.starting import Start as Start
+from learndyn.starting import start as start
+from learndyn.system import System as System
+from learndyn.theory import Gram as Gram
+from learndyn.theory import Modes as Modes
+from learndyn.theory import NoTheory as NoTheory
+from learndyn.theory import Overlaps as Overlaps
+from learndyn.theory import Residuals as Residuals
+from learndyn.theory import Traces as Traces
+from learndyn.theory import register as register
+from learndyn.theory import theory_of as theory_of
+
+__version__: str

@@ -1,0 +1,39 @@
+"""The commands under one name. A command imports what it needs when it is called."""
+
+from typing import Annotated
+
+import typer
+
+from learndyn.cli.cite import cite
+from learndyn.cli.listing import list_studies
+from learndyn.cli.replicate import replicate
+from learndyn.cli.results import write_results
+from learndyn.cli.run import run
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+def _show_version(asked: bool) -> bool:
+    if asked:
+        from learndyn import __version__
+
+        print(f"learndyn {__version__}")
+        raise typer.Exit()
+    return asked
+
+
+VERSION = typer.Option(
+    "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+)
+
+
+@app.callback()
+def learndyn(version: Annotated[bool, VERSION] = False) -> None:
+    """Predicts how neural networks learn, and checks the prediction."""
+
+
+app.command("list")(list_studies)
+app.command()(run)
+app.command()(replicate)
+app.command("results")(write_results)
+app.command()(cite)

@@ -1,0 +1,10 @@
+"""`learndyn cite`."""
+
+from learndyn.studies.references import PAPERS
+
+
+def cite(paper: str) -> None:
+    """Prints the citation of a paper as BibTeX."""
+    if paper not in PAPERS:
+        raise ValueError(f"paper: got {paper!r}; allowed are {', '.join(PAPERS)}")
+    print(PAPERS[paper].bibtex())

@@ -1,0 +1,56 @@
+"""`learndyn run`."""
+
+import contextlib
+import json
+import os
+from typing import Annotated
+
+import typer
+
+from learndyn.cli import options
+from learndyn.cli.options import DATA_DIR, OUT, PRESET, SET, STUDY
+from learndyn.cli.writing import whole_files, writable
+
+FILES = ("data.nc", "claims.json", "figure.png", "figure.svg")
+
+
+def run(
+    study: STUDY,
+    preset: PRESET = "quick",
+    out: OUT = "",
+    set_: SET = None,
+    runs: Annotated[str | None, typer.Option(help="number of runs", metavar="INTEGER")] = None,
+    key: Annotated[str | None, typer.Option(help="seed", metavar="INTEGER")] = None,
+    data_dir: DATA_DIR = "",
+) -> None:
+    """Runs a study: data.nc, figure.png, figure.svg, claims.json, and a table of claims."""
+    given = options.integers(runs=runs, key=key)  # before the imports, which take their time
+    from learndyn.numerics.progress import reporting
+    from learndyn.records import save
+    from learndyn.studies import registry, results
+    from learndyn.studies.claims import complaints
+    from learndyn.studies.tables import show_claims, tally_line
+
+    found = registry.find(study)
+    options.use_data(data_dir)
+    own, listed = registry.preset_of(found, preset), registry.fails(found, preset)
+    params = registry.with_settings(own, options.settings(set_ or []) | given)
+    folder = writable(out or os.path.join("results", study))
+    print(f"{study}, preset {preset}: {params}", flush=True)
+    origin = results.describe(study, preset, params, own)
+    # The bar ends last: with no one left to read it, the files are there all the same.
+    with whole_files(folder, FILES) as write, reporting(True, study) as report:
+        data = found.compute(params, report)
+        data.attrs |= {"study": study, "preset": preset, "params": json.dumps(origin["params"])}
+        write("data.nc", lambda path: save(data, path), whole=contextlib.nullcontext)
+        claims = found.check(data)
+        said = results.to_json(origin, claims, listed)
+        write("claims.json", lambda path: path.write_text(said, encoding="utf-8"))
+        figure = found.draw(data)
+        write("figure.png", lambda path: figure.savefig(path, dpi=160))
+        write("figure.svg", lambda path: figure.savefig(path))
+        report(1.0)
+    show_claims(claims, listed)
+    wrong = complaints(claims, listed, own=params == own)
+    print("\n".join([*wrong, f"{tally_line(claims)}; files in {folder}"]))
+    raise typer.Exit(1 if wrong else 0)
