@@ -40,7 +40,7 @@ class Task(NamedTuple):
     """Examples to learn.
 
     Attributes:
-        x: (examples, height, width, channels), or (examples, 100) for polynomials.
+        x: (examples, height, width, channels), or (examples, inputs) for polynomials.
         y: (examples,), or (examples, classes).
         name: what they are, for records and figures.
     """
@@ -110,26 +110,27 @@ def _listed(classes: Sequence[int]) -> str:
     return " and ".join(map(str, classes))
 
 
-def polynomial(data: str) -> ld.Polynomial:
+def polynomial(data: str, dim: int = DIM) -> ld.Polynomial:
     """The target f* of "rank2" x₁x₂, "rank3" x₁x₂ Σ₁₀ x_i or "rank4" Σ₄ Π x_i (Section 4.4)."""
-    return ld.Polynomial(TERMS[data], DIM)
+    return ld.Polynomial(TERMS[data], dim)
 
 
-def drawn(data: str, sizes: Sequence[int], key: int) -> list[Task]:
+def drawn(data: str, sizes: Sequence[int], key: int, dim: int = DIM) -> list[Task]:
     """Normal inputs and a polynomial of them with noise of standard deviation 0.1 (App. C.6).
 
     Args:
         data: a name among `TERMS`.
         sizes: the number of examples of each set.
         key: of the draw.
+        dim: the number of inputs.
 
     Returns:
         A task for each size.
     """
-    rng, target = np.random.default_rng([key, 7]), polynomial(data)
+    rng, target = np.random.default_rng([key, 7]), polynomial(data, dim)
     found = []
     for size in sizes:
-        x = rng.standard_normal((size, DIM))
+        x = rng.standard_normal((size, dim))
         with jax.enable_x64(True):
             y = np.asarray(target(x)) + NOISE * rng.standard_normal(size)
         found.append(Task(x, y, f"{data.replace('rank', 'rank-')} polynomial, {size} inputs"))
