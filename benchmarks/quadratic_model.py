@@ -1,10 +1,10 @@
 """The closed map of quadratic models against training them: `make bench`.
 
 10⁵ rates and starts: each for 100 steps of `advance`, and each followed until it has converged or
-diverged (`follow`, where all wait for the slowest). Then a NumPy loop that trains the quadratic
-model of a relu network of width 1000 on one example (Eq. 3.10, frozen gates), and the direct engine
-on `ld.quadratic`. Costs are of a step of one start, float64; ratios are of one run of this file.
-What is asked: seconds, and at least 1000× the loop.
+diverged (`follow`). Then a NumPy loop that trains the quadratic model of a relu network of width
+1000 on one example (Eq. 3.10, frozen gates), and the direct engine on `ld.quadratic`. Costs are of
+a step of one start, float64; ratios are of one run of this file. What is asked: seconds, and at
+least 1000× the loop.
 """
 
 from typing import Any

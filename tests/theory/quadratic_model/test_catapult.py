@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.theory.quadratic_model.catapult import Regime, follow, predicted
+from learndyn.theory.quadratic_model.catapult import DONE, GONE, Regime, follow, predicted
+from learndyn.theory.quadratic_model.closed_map import advance
 
 _here = pathlib.Path(__file__).with_name("conftest.py")
 _spec = importlib.util.spec_from_file_location("quadratic_cases", _here)
@@ -27,6 +28,40 @@ def test_reference_courses():
             np.testing.assert_allclose(found.peak / 2, case["max_loss"], rtol=1e-3)
             final = case["eta_lambda_final"]
             np.testing.assert_allclose(found.kernel * case["eta"], final, rtol=1e-3)
+
+
+def one_by_one(r, kernel, c, a, eta, most):
+    """A start alone, as one would write it."""
+    first, largest, at, t = abs(r), r**2, 0, 0
+    scale = max(first, 1 / (eta * np.sqrt(c)))
+    while DONE * first < abs(r) < GONE * scale and t < most:
+        (r, kernel), t = advance(r, kernel, c, a, eta), t + 1
+        largest, at = (r**2, t) if r**2 > largest else (largest, at)
+    gone, late = abs(r) >= GONE * scale, t == most
+    ended = Regime.CATAPULT if at else Regime.MONOTONE
+    return (
+        Regime.DIVERGENT if gone else Regime.UNFINISHED if late else ended,
+        largest,
+        at,
+        kernel,
+        t,
+    )
+
+
+def test_many_starts_go_as_each_alone():
+    """Below v = 3 the map is not chaotic; above 4 it leaves before that matters."""
+    rng = np.random.default_rng(5)
+    v = np.concatenate([rng.uniform(0.01, 2.9, 250), rng.uniform(4.2, 5, 49), [2 + 1e-4]])
+    c, r = 10.0 ** rng.uniform(-5, -2, 300), rng.choice([-1.0, 1.0], 300)
+    a = rng.choice([0.0, 1.0], 300)
+    given = r, v, c, a, np.ones(300)
+    found = follow(*(part.reshape(3, 100) for part in given), most=2000)
+    alone = [one_by_one(*each, 2000) for each in np.stack(given, axis=1)]
+    assert {int(row[0]) for row in alone} == {0, 1, 2, 3}
+    rounding = 0, 1e-9, 0, 1e-9, 0
+    for part, expected, rtol in zip(found, zip(*alone, strict=True), rounding, strict=True):
+        assert part.shape == (3, 100)
+        np.testing.assert_allclose(part.ravel(), expected, rtol=rtol)
 
 
 def test_without_an_offset_thresholds_are_two_and_four():

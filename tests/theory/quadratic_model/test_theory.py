@@ -251,6 +251,21 @@ def test_a_sigma_with_zeros_closes_where_phi_lies_in_its_range():
         ld.theory_of(outside)
 
 
+def test_one_point_repeated_is_one_direction():
+    """Every copy has the same output; the map is that of one example with as many times the c."""
+    model = twin_of("relu")
+    x, y, rule = np.repeat(ONE, 3, axis=0), (0.3, 0.5, 0.7), ld.GradientDescent(0.2)
+    system = refused(ld.quadratic(model), x, y, rule, loss_scale=1.5)
+    begin = ld.start(system, weights=model.weights)
+    theory = ld.solve(system, NINE, start=begin)
+    runs = ld.simulate(system, NINE, start=begin, dtype="float64")
+    for name in ("residual", "kernel", "error"):
+        np.testing.assert_allclose(runs[name][0], theory[name], rtol=1e-10, atol=1e-12)
+    assert theory["kernel"].shape == (9, 1)
+    kernel = ld.probes.ntk(model, x)
+    np.testing.assert_allclose(theory["kernel"][0, 0], 3 * kernel[0, 0], rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from learndyn.numerics.precision import compiled_in_float64
 from learndyn.numerics.types import Array, Scalar
@@ -23,6 +24,7 @@ from learndyn.theory.quadratic_model.closed_map import advance
 
 DONE = 1e-12  # residuals below this share of their scale have converged
 GONE = 1e12  # above this one they have diverged
+FEWER = 4  # of so many starts one is left when the ended ones are dropped
 
 
 class Regime(IntEnum):
@@ -58,11 +60,12 @@ def predicted(kernel: Scalar, eta: Scalar) -> Array:
     return jnp.where(v < 2, Regime.MONOTONE, jnp.where(v < 4, Regime.CATAPULT, Regime.DIVERGENT))
 
 
-@compiled_in_float64
 def follow(
     r: Scalar, kernel: Scalar, c: Scalar, a: Scalar, eta: Scalar, most: int | Array = 10**5
 ) -> Course:
     """Iterates the map until it has converged or diverged, for many starts at once.
+
+    A few take far longer than most: whenever three quarters have ended the others go on alone.
 
     Args:
         r: residuals, of any shape, which all arguments share.
@@ -75,33 +78,74 @@ def follow(
     Returns:
         The course of every start.
     """
-    parts = jnp.broadcast_arrays(*map(jnp.asarray, (r, kernel, c, a, eta)))
-    most, flat = jnp.asarray(most), jnp.stack([part.ravel() for part in parts], axis=1)
-    found = jax.vmap(lambda start: _course(*start, most=most))(flat)
-    return Course(*(part.reshape(parts[0].shape) for part in found))
+    parts = np.broadcast_arrays(*(np.asarray(part, float) for part in (r, kernel, c, a, eta)))
+    every, rows = _begun(*(part.ravel() for part in parts)), np.arange(parts[0].size)
+    going = np.ones(len(rows), bool)
+    while np.any(going):
+        few = len(rows) // FEWER
+        now = _until_few_go(
+            _Lanes(*(each[rows] for each in every)), np.asarray(most), np.asarray(few)
+        )
+        for each, part in zip(every, now, strict=True):
+            each[rows] = part
+        going = _goes(now, most)
+        # Sizes depend on the number of starts alone, so that few are compiled.
+        rows, going = (part[np.argsort(~going, kind="stable")][:few] for part in (rows, going))
+    return Course(*(part.reshape(parts[0].shape) for part in _ended(every, most)))
 
 
-def _course(r: Scalar, kernel: Scalar, c: Scalar, a: Scalar, eta: Scalar, *, most: Array) -> Course:
-    scale = jnp.maximum(jnp.abs(r), 1 / (eta * jnp.sqrt(c)))  # of the residuals of a catapult
-    begin = jnp.abs(r)
+class _Lanes(NamedTuple):
+    """Starts under way, each entry (starts,): the map's arguments, and what is kept of its course.
 
-    def on(now):
-        r, _, _, _, t = now
-        size = jnp.abs(r)
-        return (size > DONE * begin) & (size < GONE * scale) & (t < most)
+    `begin` is the first |r|, `scale` that of the residuals of a catapult.
+    """
 
-    def step(now):
-        r, kernel, peak, at, t = now
-        r, kernel = advance(r, kernel, c, a, eta)
-        higher = ~(r**2 <= peak)
-        return r, kernel, jnp.where(higher, r**2, peak), jnp.where(higher, t + 1, at), t + 1
+    r: Scalar
+    kernel: Scalar
+    c: Scalar
+    a: Scalar
+    eta: Scalar
+    begin: Scalar
+    scale: Scalar
+    peak: Scalar
+    peak_step: Array
+    steps: Array
 
-    zero = jnp.asarray(0, most.dtype)
-    r, kernel, peak, at, t = jax.lax.while_loop(on, step, (r, kernel, r**2, zero, zero))
-    ended = jnp.where(at == 0, Regime.MONOTONE, Regime.CATAPULT)
-    gone = ~(jnp.abs(r) < GONE * scale)
-    regime = jnp.where(gone, Regime.DIVERGENT, jnp.where(t < most, ended, Regime.UNFINISHED))
-    return Course(regime, peak, at, kernel, t)
+
+def _begun(r: Array, kernel: Array, c: Array, a: Array, eta: Array) -> _Lanes:
+    size, zero = np.abs(r), np.zeros(len(r), int)
+    scale = np.maximum(size, 1 / (eta * np.sqrt(c)))
+    every = r, kernel, c, a, eta, size, scale, r**2, zero, zero
+    return _Lanes(*(each.copy() for each in every))
+
+
+def _goes(lanes: _Lanes, most: int | Array) -> Array:
+    size = abs(lanes.r)
+    going = (size > DONE * lanes.begin) & (size < GONE * lanes.scale)
+    return going & (lanes.steps < most)
+
+
+@compiled_in_float64
+def _until_few_go(lanes: _Lanes, most: Array, few: Array) -> _Lanes:
+    """Steps of all that have not ended, until so few are left."""
+
+    def step(now: _Lanes) -> _Lanes:
+        r, kernel = advance(now.r, now.kernel, now.c, now.a, now.eta)
+        higher, t = ~(r**2 <= now.peak), now.steps + 1
+        peak, at = jnp.where(higher, r**2, now.peak), jnp.where(higher, t, now.peak_step)
+        then = now._replace(r=r, kernel=kernel, peak=peak, peak_step=at, steps=t)
+        going = _goes(now, most)
+        return jax.tree.map(lambda new, old: jnp.where(going, new, old), then, now)
+
+    return jax.lax.while_loop(lambda now: jnp.sum(_goes(now, most)) > few, step, lanes)
+
+
+def _ended(lanes: _Lanes, most: int | Array) -> Course:
+    ended = np.where(lanes.peak_step == 0, Regime.MONOTONE, Regime.CATAPULT)
+    gone = ~(np.abs(lanes.r) < GONE * lanes.scale)
+    late = np.where(lanes.steps < most, ended, Regime.UNFINISHED)
+    regime = np.where(gone, Regime.DIVERGENT, late)
+    return Course(regime, lanes.peak, lanes.peak_step, lanes.kernel, lanes.steps)
 
 
 def peak_of_u(delta: Scalar) -> Scalar:
