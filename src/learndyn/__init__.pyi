@@ -62,3 +62,6 @@ from learndyn.theory import register as register
 from learndyn.theory import theory_of as theory_of
 
 __version__: str
+from learndyn.networks import Myrtle as Myrtle
+from learndyn.networks import ViT as ViT
+from learndyn.networks import WideResNet as WideResNet

@@ -33,21 +33,41 @@ NETWORKS = {
     "linear twin": twin(ld.linearise, ld.MLP([3, 4, 2], "relu", bias=True)),
     "quadratic twin": twin(ld.quadratic, ld.DeepLinear([3, 4, 2])),
 }
-every = pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+IMAGES = {
+    "convolutional": ld.CNN([3, 2], 3, 2, "swish", bias=True, stride=2),
+    "wide ResNet": ld.WideResNet(10, 1, 2, parameterisation="standard", gain=1.4),
+    "Myrtle": ld.Myrtle(3, 1, bias=True),
+    "transformer": ld.ViT(2, 6, 2, 3, 2, "tanh", hidden=5, bias=True),
+}
+ALL = {**NETWORKS, **IMAGES}
+every = pytest.mark.parametrize("network", ALL.values(), ids=ALL)
+
+
+def shape_of(network):
+    return (3,) if network in NETWORKS.values() else (4, 4, 2)
 
 
 def drawn(network, seed=0):
-    return network.sample(np.random.default_rng(seed), (3,), TARGET)
+    return network.sample(np.random.default_rng(seed), shape_of(network), TARGET)
+
+
+def inputs(network, count):
+    return np.random.default_rng(2).normal(size=(count, *shape_of(network)))
 
 
 @every
 def test_outputs_have_the_shape_they_say(network):
     with jax.enable_x64(True):
-        weights, x = jax.tree.map(jnp.asarray, drawn(network)), jnp.ones((5, 3))
-        axis = network.output_shape((3,))
-        several, one = jax.jit(lambda w, x: (network(w, x), network(w, x[0])))(weights, x)
+        weights, x = jax.tree.map(jnp.asarray, drawn(network)), inputs(network, 5)
+        axis = network.output_shape(shape_of(network))
+        of_one = (
+            (lambda w, x: network(w, x[0]))
+            if network.takes_one
+            else lambda w, x: network(w, x[:1])[0]
+        )
+        several, one = jax.jit(lambda w, x: (network(w, x), of_one(w, x[2:])))(weights, x)
         assert several.shape == (5, *axis) and one.shape == axis
-        np.testing.assert_allclose(several[2], one, rtol=1e-13)
+        np.testing.assert_allclose(several[2], one, rtol=1e-12, atol=1e-12)
 
 
 @every
@@ -55,12 +75,12 @@ def test_precision_is_that_of_the_weights(network):
     with jax.enable_x64(True):
         for dtype in (np.float32, np.float64):
             weights = jax.tree.map(lambda w, d=dtype: jnp.asarray(w, d), drawn(network))
-            assert jax.eval_shape(network, weights, jnp.ones((2, 3), dtype)).dtype == dtype
+            assert jax.eval_shape(network, weights, inputs(network, 2).astype(dtype)).dtype == dtype
 
 
 @every
 def test_tangent_kernel_is_the_product_of_jacobians(network):
-    weights, x = drawn(network), np.random.default_rng(2).normal(size=(4, 3))
+    weights, x = drawn(network), inputs(network, 4)
     with jax.enable_x64(True):
         flat = lambda w: network(w, jnp.asarray(x)).reshape(4, -1)
         rows = jax.tree.leaves(jax.jit(jax.jacrev(flat))(weights))
@@ -83,7 +103,7 @@ def test_draws_are_float64_and_follow_the_seed(network):
 
 @every
 def test_inputs_that_do_not_fit_are_refused(network):
-    network.check_input((3,))
+    network.check_input(shape_of(network))
     if isinstance(network, ld.Committee):
         network.check_input((7,))  # any dimension fits a committee
         return
@@ -103,17 +123,18 @@ def test_is_written_and_read_again(network):
     assert json.dumps(encode(again)) == text
     weights = drawn(network)
     with jax.enable_x64(True):
-        both = jax.jit(lambda w, x: (again(w, x), network(w, x)))(weights, np.eye(3))
+        x = inputs(network, 3)
+        both = jax.jit(lambda w, x: (again(w, x), network(w, x)))(weights, x)
         np.testing.assert_array_equal(*both)
 
 
 @every
 def test_weights_of_other_shapes_are_refused(network):
     weights = drawn(network)
-    network.check_weights(weights, (3,))
+    network.check_weights(weights, shape_of(network))
     wrong = jax.tree.map(lambda w: np.concatenate([w, w]), weights)
     with pytest.raises(ValueError, match=r"\Aweights: got shapes [^\n]*allowed is [^\n]*\Z"):
-        network.check_weights(wrong, (3,))
+        network.check_weights(wrong, shape_of(network))
 
 
 def test_small_random_layers_have_the_largest_singular_value():

@@ -18,6 +18,7 @@ from learndyn.networks.linear_teacher import LinearTeacher as LinearTeacher
 from learndyn.networks.mlp import MLP as MLP
 from learndyn.networks.model import Model as Model
 from learndyn.networks.module import as_model as as_model
+from learndyn.networks.myrtle import Myrtle as Myrtle
 from learndyn.networks.network import Network as Network
 from learndyn.networks.polynomial import Polynomial as Polynomial
 from learndyn.networks.probed import Probed as Probed
@@ -28,3 +29,5 @@ from learndyn.networks.taps import tap as tap
 from learndyn.networks.taylor import Taylor as Taylor
 from learndyn.networks.taylor import linearise as linearise
 from learndyn.networks.taylor import quadratic as quadratic
+from learndyn.networks.vit import ViT as ViT
+from learndyn.networks.wide_resnet import WideResNet as WideResNet

@@ -109,6 +109,18 @@ def dense(name: str, layer: Affine, x: Array, parameterisation: str) -> Array:
     return node(name, scale * (x @ layer.weight.T), layer.bias)
 
 
+def convolution(name: str, layer: Affine, x: Array, parameterisation: str, stride: int) -> Array:
+    """The pre-activation (batch, height, width, channels) of a convolution with zero padding."""
+    kernel = layer.weight.shape[0]
+    scale = factor(parameterisation, math.prod(layer.weight.shape[:-1]))
+    around = ((kernel - 1) // 2, kernel // 2)  # windows are centred on their pixel
+    windows = jax.lax.conv_general_dilated(
+        x, layer.weight, (stride, stride), (around, around),
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+    )  # fmt: skip
+    return node(name, scale * windows, layer.bias)
+
+
 def finish(h: Array, output: str) -> Array:
     """The output map; a last axis of length one is dropped, so that one output is a scalar."""
     found = OUTPUTS[output](h)

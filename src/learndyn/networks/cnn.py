@@ -1,20 +1,18 @@
 """Convolutional networks."""
 
-import math
 from collections.abc import Sequence
-from typing import Any
 
 import equinox as eqx
-import jax
 import numpy as np
 
 from learndyn.networks import affine
-from learndyn.networks.base import AbstractNetwork, Shape, Weights
+from learndyn.networks.base import Weights
+from learndyn.networks.images import AbstractImageNetwork, Layer, convolution, dense
 from learndyn.numerics.checks import positive_int
 from learndyn.numerics.types import Array, Number
 
 
-class CNN(AbstractNetwork):
+class CNN(AbstractImageNetwork):
     """Convolutions with zero padding, each followed by g, then one dense layer over all pixels.
 
     h = s W ∗ g(h_before) + b with s = 1/√(kernel² · channels in) in the parameterisation "ntk",
@@ -70,54 +68,18 @@ class CNN(AbstractNetwork):
         if len(given) != len(channels):
             raise ValueError(f"stride: got {given}; allowed is one, or {len(channels)} of them")
 
-    @property
-    def input_shape(self) -> Shape | None:
-        return (None, None, None)
-
-    def output_shape(
-        self, input_shape: tuple[int, ...], dtype: Any = np.float32
-    ) -> tuple[int, ...]:
-        return () if self.outputs == 1 else (self.outputs,)
-
-    @property
-    def gives_logits(self) -> bool:
-        return self.output == "identity"
-
     def __call__(self, weights: Weights, x: Array) -> Array:
         g = affine.FUNCTIONS[self.activation]
         for i, (layer, stride) in enumerate(zip(weights, self.stride, strict=False), 1):
-            x = g(self._convolved(f"layer{i}", layer, x, stride))
+            x = g(affine.convolution(f"layer{i}", layer, x, self.parameterisation, stride))
         flat = x.reshape(len(x), -1)
         h = affine.dense(f"layer{len(weights)}", weights[-1], flat, self.parameterisation)
         return affine.finish(h, self.output)
 
-    def _convolved(self, name: str, layer: affine.Affine, x: Array, stride: int) -> Array:
-        scale = affine.factor(self.parameterisation, math.prod(layer.weight.shape[:-1]))
-        around = ((self.kernel - 1) // 2, self.kernel // 2)  # windows are centred on their pixel
-        windows = jax.lax.conv_general_dilated(
-            x, layer.weight, (stride, stride), (around, around),
-            dimension_numbers=("NHWC", "HWIO", "NHWC"),
-        )  # fmt: skip
-        return affine.node(name, scale * windows, layer.bias)
-
-    def sample(
-        self, rng: np.random.Generator, input_shape: tuple[int, ...], target: Array | None = None
-    ) -> Weights:
-        draw = lambda shape, fan_in, out: affine.draw(
-            rng, shape, fan_in, self.parameterisation, self.gain, out if self.bias else None
-        )
-        return tuple(draw(*each) for each in self._layers(input_shape))
-
-    def like(self, input_shape: tuple[int, ...]) -> Weights | None:
-        layers = self._layers(input_shape)
-        return tuple(affine.like(s, out if self.bias else None) for s, _, out in layers)
-
-    def _layers(self, input_shape: tuple[int, ...]) -> list[tuple[tuple[int, ...], int, int]]:
-        """(shape of the weight, fan-in, outputs) of every layer."""
+    def layers(self, input_shape: tuple[int, ...]) -> list[Layer]:
         height, width, before = input_shape
-        found, k = [], self.kernel
+        found = []
         for channels, stride in zip(self.channels, self.stride, strict=True):
-            found.append(((k, k, before, channels), k * k * before, channels))
+            found.append(convolution(self.kernel, before, channels))
             height, width, before = -(-height // stride), -(-width // stride), channels
-        inputs = height * width * before
-        return [*found, ((self.outputs, inputs), inputs, self.outputs)]
+        return [*found, dense(height * width * before, self.outputs)]
