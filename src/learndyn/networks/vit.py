@@ -140,7 +140,8 @@ class ViT(AbstractImageNetwork):
         position, token = (affine.like(s, None).weight for s in
                            ((1 + patches, self.width), (self.width,)))  # fmt: skip
         norms = (norm,) * (2 * self.depth + 1)
-        return Tokens(super().like(input_shape), norms, position, token)
+        layers = tuple(super().like(input_shape) or ())
+        return Tokens(layers, norms, position, token)
 
     def layers(self, input_shape: tuple[int, ...]) -> list[Layer]:
         width, hidden = self.width, self.hidden
