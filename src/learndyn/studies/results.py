@@ -10,13 +10,13 @@ import json
 import math
 import os
 import pathlib
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 
 from learndyn import studies
+from learndyn.records import commit
 from learndyn.studies.claims import Claim, tally
 
 _ROOT = pathlib.Path(studies.__file__).parent
@@ -45,7 +45,7 @@ def describe(study: str, preset: str, params: Any, own: Any) -> dict[str, Any]:
         "date": datetime.date.today().isoformat(),
         "version": importlib.metadata.version("learndyn"),
         "jax": jax.__version__,
-        "commit": _commit(),
+        "commit": commit(_ROOT),
         "source_hash": source_hash(study),
     }
 
@@ -118,13 +118,3 @@ def _modules(tree: ast.AST, paper: str) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{prefix}."):
             yield str(node.module).removeprefix(f"{prefix}.")
-
-
-def _commit() -> str:
-    """The commit of a checkout, or nothing where the package is installed elsewhere."""
-    command = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
-    try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=10)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return said.stdout.strip() if said.returncode == 0 else ""

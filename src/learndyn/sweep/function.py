@@ -1,0 +1,169 @@
+"""What a sweep evaluates: whether a function takes a point, its version, its way to a worker."""
+
+import ast
+import functools
+import hashlib
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import cloudpickle
+
+from learndyn.numerics.checks import function as check_function
+from learndyn.system.encoding import encode
+
+SEED = "key"  # a parameter of this name that is no axis and has no default: the point's own seed
+PLAIN = (bool, int, float, str, tuple)
+DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def takes_key(function: Callable[..., Any], names: Iterable[str]) -> bool:
+    """Whether the function asks for a seed; or says what of the axes it does not take.
+
+    Args:
+        function: of a point.
+        names: of the axes.
+
+    Returns:
+        Whether it has a parameter `key` without a default that is no axis.
+
+    Raises:
+        ValueError: for axes that are no parameters, and for parameters that are no axes.
+    """
+    check_function("function", function)
+    names = set(names)
+    parameters = inspect.signature(function).parameters.values()
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    strange = sorted(names - {p.name for p in named})
+    if strange and not open_ended:
+        allowed = ", ".join(p.name for p in named) or "none: it has no parameters"
+        raise ValueError(f"axes: got {strange[0]!r}; the function's parameters are {allowed}")
+    needed = [p.name for p in named if p.default is p.empty and p.name not in names]
+    if any(name != SEED for name in needed):
+        lacking = next(name for name in needed if name != SEED)
+        raise ValueError(f"function: needs {lacking!r}; allowed are axes for all it needs")
+    return SEED in needed
+
+
+def version(function: Any) -> str:
+    """A hash of what a function does: its code, and what of its own module that refers to.
+
+    A function that knows better has a method `version` of its own. Comments, docstrings and
+    layout do not count, nor does what other modules define.
+    """
+    if callable(getattr(function, "version", None)):
+        return str(function.version())
+    parts = _parts(function, _module(function), set())
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _module(value: Any) -> str | None:
+    while isinstance(value, functools.partial):
+        value = value.func
+    return getattr(value, "__module__", None)
+
+
+def _parts(value: Any, module: str | None, seen: set[int]) -> Iterator[str]:
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, functools.partial):
+        yield repr(encode([*value.args, *value.keywords.items()]))
+        yield from _parts(value.func, module, seen)
+    elif inspect.ismethod(value):
+        yield from _parts(value.__func__, module, seen)
+        yield from _parts(value.__self__, module, seen)
+    elif inspect.isfunction(value):
+        yield from _code(value, module, seen)
+    elif inspect.isclass(value):
+        yield _text(value)
+    elif hasattr(value, "__wrapped__"):
+        yield from _parts(value.__wrapped__, module, seen)
+    elif callable(value) and type(value).__module__ == module:
+        yield repr(encode(value))
+        yield _text(type(value))
+    else:
+        yield repr(encode(value))
+
+
+def _code(function: Any, module: str | None, seen: set[int]) -> Iterator[str]:
+    yield _text(function)
+    held = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    for cell in function.__closure__ or ():
+        try:
+            held.append(cell.cell_contents)
+        except ValueError:  # a cell that is not filled yet
+            continue
+    for part in held:
+        yield from _parts(part, module, seen)
+    for name in sorted(_names(function.__code__)):
+        found = function.__globals__.get(name)
+        if isinstance(found, PLAIN):
+            yield f"{name} = {found!r}"
+        elif getattr(found, "__module__", None) == module and callable(found):
+            yield from _parts(found, module, seen)
+
+
+def _names(code: Any) -> set[str]:
+    inner = [c for c in code.co_consts if inspect.iscode(c)]
+    return set(code.co_names).union(*map(_names, inner))
+
+
+def _text(value: Any) -> str:
+    """The syntax tree without docstrings; of what has no source of its own, the bytecode."""
+    try:
+        if getattr(value, "__name__", "") == "<lambda>":  # its source is that of the whole line
+            raise OSError
+        tree = ast.parse(textwrap.dedent(inspect.getsource(value)))
+    except (OSError, TypeError, SyntaxError):
+        code = getattr(value, "__code__", None)
+        return repr(value) if code is None else code.co_code.hex() + repr(_constants(code))
+    for node in ast.walk(tree):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    return ast.dump(tree)
+
+
+def _constants(code: Any) -> list[Any]:
+    return [c.co_code.hex() if inspect.iscode(c) else c for c in code.co_consts]
+
+
+def described(function: Any) -> Any:
+    """The function as JSON; what it is made of beside its name and fields is in its version."""
+    said = encode(function)
+    return {"function": said["function"]} if "sha256" in said else said
+
+
+def packed(function: Any) -> bytes:
+    """A function as bytes.
+
+    Raises:
+        ValueError: where it cannot be sent to a worker.
+    """
+    try:
+        return cloudpickle.dumps(function)
+    except Exception as error:
+        why = str(error).partition("\n")[0] or type(error).__name__
+        raise ValueError(
+            f"function: cannot be sent to a worker ({why}); allowed is a function of a module, "
+            "which makes what does not pickle (files, locks, clients) when it is called"
+        ) from None
+
+
+@functools.lru_cache(maxsize=8)
+def unpacked(content: bytes) -> Any:
+    """The function, one a worker: what it has compiled serves the next points.
+
+    Raises:
+        ValueError: where this process cannot load it.
+    """
+    try:
+        return cloudpickle.loads(content)
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise ValueError(
+            f"function: a worker cannot load it ({why}); allowed is a function of a module "
+            "that workers can import, or one of the script that runs"
+        ) from None

@@ -1,0 +1,207 @@
+"""The points of a sweep: axes, axes that run together, points that are left out."""
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from learndyn.system.encoding import decode, encode
+
+ALLOWED = "a non-empty list of finite numbers, texts, or objects with a label"
+
+
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """One axis of a sweep.
+
+    Attributes:
+        values: what the function is given.
+        texts: the same as JSON has them, by which they are told apart.
+        labels: what the axis of the data is labelled by.
+    """
+
+    values: tuple[Any, ...]
+    texts: tuple[Any, ...]
+    labels: tuple[Any, ...]
+
+    @staticmethod
+    def of(name: str, given: Any) -> "Axis":
+        """The axis of given values: a list, or label → object; or says what is wrong with them."""
+        if isinstance(given, Mapping):
+            items = [(value, str(label)) for label, value in given.items()]
+        else:
+            listed = isinstance(given, Sequence | np.ndarray | range) and not isinstance(given, str)
+            if not listed:
+                raise ValueError(f"axes: {name} is a {type(given).__name__}; allowed is {ALLOWED}")
+            items = [_labelled(name, value) for value in given]
+        if not items:
+            raise ValueError(f"axes: {name} is empty; allowed is {ALLOWED}")
+        values, labels = (tuple(column) for column in zip(*items, strict=True))
+        for kind, seen in (("value", [encode(value) for value in values]), ("label", labels)):
+            twice = next((x for i, x in enumerate(seen) if x in seen[:i]), None)
+            if twice is not None:
+                raise ValueError(f"axes: {name} has the {kind} {twice!r} twice; allowed is once")
+        return Axis(values, tuple(encode(value) for value in values), labels)
+
+
+def _labelled(name: str, value: Any) -> tuple[Any, Any]:
+    """A value as the function is given it, and its label: plain numbers are Python's own."""
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        value = value.item()
+    if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value, value
+    label = getattr(value, "label", None)
+    if not isinstance(label, str):
+        raise ValueError(f"axes: {name} has {value!r}; allowed is {ALLOWED}")
+    return value, label
+
+
+@dataclasses.dataclass(frozen=True)
+class Grid:
+    """Axes and the points on them, in the order in which the store keeps them.
+
+    Attributes:
+        axes: name → axis.
+        zipped: groups of axes that run together.
+        points: of each point the place on every axis.
+    """
+
+    axes: Mapping[str, Axis]
+    zipped: tuple[tuple[str, ...], ...]
+    points: tuple[tuple[int, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def point(self, row: int) -> dict[str, Any]:
+        """The arguments of a point."""
+        places = zip(self.axes.items(), self.points[row], strict=True)
+        return {name: axis.values[place] for (name, axis), place in places}
+
+    def identity(self, row: int) -> str:
+        """The point as JSON: the same in whatever grid it stands."""
+        places = zip(self.axes.items(), self.points[row], strict=True)
+        texts = {name: axis.texts[place] for (name, axis), place in places}
+        return json.dumps(texts, sort_keys=True)
+
+    def key(self, row: int) -> int:
+        """A seed that derives from the point, from 0 to 2^63 − 1."""
+        digest = hashlib.sha256(self.identity(row).encode()).digest()
+        return int.from_bytes(digest[:8], "big") >> 1
+
+    def label(self, row: int) -> str:
+        """The point in words."""
+        places = zip(self.axes.items(), self.points[row], strict=True)
+        return ", ".join(f"{name}={axis.labels[place]}" for (name, axis), place in places)
+
+    def described(self) -> dict[str, Any]:
+        """What of the grid makes a sweep this one and no other, as JSON."""
+        said = {
+            name: dict(zip(map(str, axis.labels), axis.texts, strict=True))
+            if axis.texts != axis.labels
+            else list(axis.texts)
+            for name, axis in self.axes.items()
+        }
+        return {"axes": said, "zipped": [list(group) for group in self.zipped]}
+
+    def to_json(self) -> dict[str, Any]:
+        """The grid as JSON, with its points."""
+        return {**self.described(), "points": [list(point) for point in self.points]}
+
+    @staticmethod
+    def from_json(text: Mapping[str, Any], *, rebuild: bool = True) -> "Grid":
+        """The grid that `to_json` wrote; its values only where they are to be rebuilt.
+
+        Raises:
+            ValueError: for a value that its text does not hold.
+        """
+        axes = {}
+        for name, said in text["axes"].items():
+            labels, texts = (said, said) if isinstance(said, list) else (list(said), said.values())
+            back = [decode(t, f"axes.{name}") for t in texts] if rebuild else texts
+            axes[name] = Axis(tuple(back), tuple(texts), tuple(labels))
+        groups = tuple(tuple(group) for group in text["zipped"])
+        return Grid(axes, groups, tuple(tuple(point) for point in text["points"]))
+
+    def groups(self) -> list[tuple[str, ...]]:
+        """The axes that run together, each group once, in the order of the axes."""
+        own = {name: group for group in self.zipped for name in group}
+        return list(dict.fromkeys(own.get(name, (name,)) for name in self.axes))
+
+
+def make_grid(
+    axes: Mapping[str, Any],
+    zipped: Sequence[Any] = (),
+    where: Callable[..., Any] | None = None,
+) -> Grid:
+    """The grid of a sweep, the last axis fastest.
+
+    Args:
+        axes: name → values.
+        zipped: names of axes that run together, or several groups of such names.
+        where: of a point, whether it belongs to the sweep; None takes all.
+
+    Returns:
+        The grid.
+
+    Raises:
+        ValueError: for axes that are empty or have a value twice, for groups of unequal length
+            or of names that are no axes, and where no point is left.
+    """
+    if not isinstance(axes, Mapping) or not axes:
+        raise ValueError(f"axes: got {axes!r}; allowed are names with their values")
+    made = {str(name): Axis.of(name, values) for name, values in axes.items()}
+    grid = Grid(made, _groups(made, zipped), ())
+    groups, names = grid.groups(), list(made)
+    places = itertools.product(*(range(len(made[group[0]].values)) for group in groups))
+    owner = [next(i for i, group in enumerate(groups) if name in group) for name in names]
+    every = tuple(tuple(place[i] for i in owner) for place in places)
+    grid = dataclasses.replace(grid, points=every)
+    if where is not None:
+        kept = [p for row, p in enumerate(every) if where(**grid.point(row))]
+        grid = dataclasses.replace(grid, points=tuple(kept))
+    if not grid.points:
+        raise ValueError("where: leaves no point; allowed is a condition that some points meet")
+    return grid
+
+
+def _groups(axes: Mapping[str, Axis], zipped: Sequence[Any]) -> tuple[tuple[str, ...], ...]:
+    flat = bool(zipped) and all(isinstance(name, str) for name in zipped)
+    groups = [tuple(zipped)] if flat else [tuple(group) for group in zipped]
+    named = [name for group in groups for name in group]
+    wrong = next((n for n in named if n not in axes or named.count(n) > 1), None)
+    if wrong is not None:
+        raise ValueError(f"zipped: got {wrong!r}; allowed is each of {', '.join(axes)} once")
+    for group in groups:
+        sizes = {name: len(axes[name].values) for name in group}
+        if len(set(sizes.values())) > 1:
+            raise ValueError(f"zipped: got lengths {sizes}; allowed are axes of one length")
+    return tuple(groups)
+
+
+def extended(old: Grid, new: Grid) -> Grid:
+    """The points of both: the old ones keep their rows, on the axes of the new grid.
+
+    Raises:
+        ValueError: where the new grid has other axes, or lacks a value of the old.
+    """
+    if list(old.axes) != list(new.axes) or old.zipped != new.zipped:
+        raise ValueError(
+            f"extend: the store has the axes {', '.join(old.axes)}; allowed are the same, longer"
+        )
+    places = []
+    for name, axis in old.axes.items():
+        lost = [t for t in axis.texts if t not in new.axes[name].texts]
+        if lost:
+            raise ValueError(
+                f"extend: axis {name} lacks {lost[0]!r} of the store; allowed are more values"
+            )
+        places.append([new.axes[name].texts.index(t) for t in axis.texts])
+    moved = [tuple(place[i] for place, i in zip(places, p, strict=True)) for p in old.points]
+    there = set(moved)
+    return dataclasses.replace(new, points=(*moved, *(p for p in new.points if p not in there)))

@@ -1,0 +1,206 @@
+"""What a worker does: computes the points of one chunk, and writes them."""
+
+import contextlib
+import dataclasses
+import os
+import platform
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from learndyn.sweep import store as storing
+from learndyn.sweep.function import unpacked
+from learndyn.sweep.schema import Mismatch, Schema, differing
+from learndyn.sweep.store import FAILED, FINISHED, RUNNING, Status, Store
+
+ENOUGH = 10.0  # seconds after which no second point is computed to judge the time of one
+LATE = "took longer than the {:g} s that a point may take; its worker was ended"
+
+
+def _worker() -> str:
+    return f"{platform.node()}:{os.getpid()}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What all tasks of a sweep share.
+
+    Attributes:
+        location: of the store.
+        content: the function, as bytes.
+        retries: further attempts at a point that raises an error.
+        seconds: that a point may take; None for any.
+    """
+
+    location: str
+    content: bytes
+    retries: int
+    seconds: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a point gave: a record, or the reason why there is none."""
+
+    record: xr.Dataset | None
+    message: str
+    attempts: int
+    seconds: float
+    worker: str = dataclasses.field(default_factory=_worker)
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """What a chunk gave.
+
+    Attributes:
+        finished: number of points that finished.
+        failed: row → message of those that did not.
+        known: what was computed but could not be written, for lack of room.
+        lengths: the room that it needs.
+    """
+
+    finished: int = 0
+    failed: Mapping[int, str] = dataclasses.field(default_factory=dict)
+    known: Mapping[int, Outcome] = dataclasses.field(default_factory=dict)
+    lengths: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+
+def try_points(job: Job, points: Mapping[int, Mapping[str, Any]]) -> dict[int, Outcome]:
+    """Computes points and writes nothing, until two have finished or enough time has passed.
+
+    Args:
+        job: the sweep.
+        points: row → arguments.
+
+    Returns:
+        Row → what it gave.
+    """
+    found: dict[int, Outcome] = {}
+    for row, outcome in _computed(job, points):
+        found[row] = outcome
+        finished = [each for each in found.values() if each.record is not None]
+        if len(finished) > 1 or sum(each.seconds for each in found.values()) > ENOUGH:
+            break
+    return found
+
+
+def run_chunk(
+    job: Job, number: int, points: Mapping[int, Mapping[str, Any]], known: Mapping[int, Outcome]
+) -> Done:
+    """Computes the points of a chunk and writes them: data first, then statuses.
+
+    Args:
+        job: the sweep.
+        number: of the chunk.
+        points: row → arguments, of those that are wanted.
+        known: row → what was computed before.
+
+    Returns:
+        What came of it.
+    """
+    store = Store(job.location, "a")
+    first = number * store.chunk
+    statuses = store.statuses(slice(first, first + store.chunk))
+    # A worker whose client was killed may have been faster.
+    begun = {r: statuses[r - first] for r in points if statuses[r - first].status != FINISHED}
+    wanted = {row: points[row] for row in begun if row not in known}
+    if wanted:
+        for row in wanted:
+            statuses[row - first] = Status(RUNNING, begun[row].attempt + 1, worker=_worker())
+        store.write_statuses(first, statuses)
+    outcomes = {**known, **dict(_computed(job, wanted))}
+    schema, shared, records = store.schema, store.shared(), {}
+    for row, before in begun.items():
+        attempt = before.attempt + outcomes[row].attempts
+        record, statuses[row - first] = _judged(outcomes[row], attempt, schema, shared)
+        if record is not None:
+            records[row] = record
+    missing = _missing_room(store, statuses)
+    if missing:
+        return Done(known=outcomes, lengths=missing)
+    store.write_data(first, first + len(statuses), records)
+    storing.between_data_and_status()
+    store.write_statuses(first, statuses)
+    failed = {r: statuses[r - first].message for r in begun if r not in records}
+    return Done(len(points) - len(failed), failed)
+
+
+def _judged(
+    outcome: Outcome, attempt: int, schema: Schema | None, shared: Mapping[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray] | None, Status]:
+    """What of a record is kept, and the status of its point."""
+    status = Status(FAILED, attempt, outcome.seconds, outcome.worker, outcome.message)
+    if outcome.record is None or schema is None:
+        return None, status
+    try:
+        arrays = schema.arrays(outcome.record, shared)
+    except Mismatch as error:
+        return None, dataclasses.replace(status, message=str(error))
+    lengths = {dim: int(outcome.record.sizes[dim]) for dim in schema.pad}
+    differs = differing(outcome.record.attrs, schema.attrs)
+    return arrays, dataclasses.replace(status, status=FINISHED, differs=differs, lengths=lengths)
+
+
+def _missing_room(store: Store, statuses: list[Status]) -> dict[str, int]:
+    """Dimension → length, of padded dimensions for which the store is too short."""
+    schema, found = store.schema, {}
+    for dim in schema.pad if schema else ():
+        length = max((status.lengths.get(dim, 0) for status in statuses), default=0)
+        name, dims = next((n, f.dims) for n, f in schema.fields.items() if dim in f.dims)  # pyright: ignore
+        if length > store.array(name).shape[1 + dims.index(dim)]:
+            found[dim] = length
+    return found
+
+
+def _computed(job: Job, points: Mapping[int, Mapping[str, Any]]) -> Iterator[tuple[int, Outcome]]:
+    function = unpacked(job.content)
+    late = Store(job.location).late() if job.seconds is not None and points else set()
+    for row, point in points.items():
+        if row in late:
+            yield row, Outcome(None, LATE.format(job.seconds), 0, float(job.seconds or 0))
+            continue
+        with _limited(job, row):
+            outcome = _outcome(function, point, job.retries)
+        yield row, outcome
+
+
+def _outcome(function: Any, point: Mapping[str, Any], retries: int) -> Outcome:
+    began = time.perf_counter()
+    message = ""
+    for attempt in range(1, retries + 2):
+        try:
+            record = function(**point)
+        except (Exception, SystemExit) as error:  # whatever it is, it is this point's own
+            message = f"{type(error).__name__}: {error}".partition("\n")[0]
+            continue
+        seconds = time.perf_counter() - began
+        if isinstance(record, xr.Dataset):
+            return Outcome(record, "", attempt, seconds)
+        said = f"returned a {type(record).__name__}; allowed is an xarray.Dataset"
+        return Outcome(None, said, attempt, seconds)
+    return Outcome(None, message, retries + 1, time.perf_counter() - began)
+
+
+@contextlib.contextmanager
+def _limited(job: Job, row: int) -> Iterator[None]:
+    """Ends this process where a point takes too long: nothing else stops compiled work."""
+    if job.seconds is None:
+        yield
+        return
+
+    def expire() -> None:
+        Store(job.location, "a").mark_late(row)
+        os._exit(1)
+
+    timer = threading.Timer(job.seconds, expire)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
