@@ -51,6 +51,8 @@ from learndyn.simulation import update as update
 from learndyn.solving import solve as solve
 from learndyn.starting import Start as Start
 from learndyn.starting import start as start
+from learndyn.sweeping import open_sweep as open_sweep
+from learndyn.sweeping import sweep as sweep
 from learndyn.system import System as System
 from learndyn.theory import Gram as Gram
 from learndyn.theory import Modes as Modes

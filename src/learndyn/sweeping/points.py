@@ -135,7 +135,7 @@ class Grid:
 
 
 def make_grid(
-    axes: Mapping[str, Any],
+    axes: Any,
     zipped: Sequence[Any] = (),
     where: Callable[..., Any] | None = None,
 ) -> Grid:

@@ -7,6 +7,7 @@ that holds the store (`lock.py`) changes what describes it.
 
 import contextlib
 import dataclasses
+import errno
 import json
 import os
 import pathlib
@@ -17,7 +18,7 @@ import numpy as np
 import zarr
 from zarr.errors import ContainsArrayError, GroupNotFoundError, NodeTypeValidationError
 
-from learndyn.sweep.schema import PREFIX, TEXT, Schema
+from learndyn.sweeping.schema import PREFIX, TEXT, Schema
 
 FORMAT = 1
 STATUS, LATE = f"{PREFIX}status", "late"
@@ -96,7 +97,7 @@ class Store:
             try:
                 self.group = zarr.open_group(store=location, mode=mode)  # pyright: ignore
             except (FileNotFoundError, GroupNotFoundError):
-                raise FileNotFoundError(2, "no store there") from None
+                raise FileNotFoundError(errno.ENOENT, "no store") from None
             except (ContainsArrayError, NodeTypeValidationError):
                 raise StoreTrouble(
                     f"store: {location!r} holds an array; allowed is {ALLOWED}"

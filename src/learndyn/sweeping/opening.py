@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from learndyn.sweep.points import Grid
-from learndyn.sweep.schema import PREFIX, Schema
-from learndyn.sweep.store import FAILED, FINISHED, PENDING, STATUS, Status, Store, one_line
+from learndyn.sweeping.points import Grid
+from learndyn.sweeping.schema import PREFIX, Schema
+from learndyn.sweeping.store import FAILED, FINISHED, PENDING, STATUS, Status, Store, one_line
 
 ABSENT = "left out"
 SAID = ("status", "attempt", "seconds", "worker", "message")

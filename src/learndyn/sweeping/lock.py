@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-from learndyn.sweep.store import Store, StoreTrouble, is_local, local_path, one_line
+from learndyn.sweeping.store import Store, StoreTrouble, is_local, local_path, one_line
 
 OWNER = "owner"  # elsewhere than on disk: who writes, and when he last said so
 RENEWED, GONE = 10.0, 60.0  # seconds

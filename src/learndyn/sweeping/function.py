@@ -5,7 +5,7 @@ import functools
 import hashlib
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import cloudpickle
@@ -18,7 +18,7 @@ PLAIN = (bool, int, float, str, tuple)
 DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-def takes_key(function: Callable[..., Any], names: Iterable[str]) -> bool:
+def takes_key(function: Any, names: Iterable[str]) -> bool:
     """Whether the function asks for a seed; or says what of the axes it does not take.
 
     Args:

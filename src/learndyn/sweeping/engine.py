@@ -9,10 +9,10 @@ from typing import Any
 from dask.base import get_annotations
 from distributed import Client, KilledWorker, as_completed
 
-from learndyn.sweep.points import Grid
-from learndyn.sweep.schema import Schema
-from learndyn.sweep.store import FINISHED, Store
-from learndyn.sweep.task import Done, Job, Outcome, run_chunk, try_points
+from learndyn.sweeping.points import Grid
+from learndyn.sweeping.schema import Schema
+from learndyn.sweeping.store import FINISHED, Store
+from learndyn.sweeping.task import Done, Job, Outcome, run_chunk, try_points
 
 SECONDS, BYTES = 2.0, 2**26  # of a chunk
 PIECES = 8  # chunks a worker, at least, where there are points enough

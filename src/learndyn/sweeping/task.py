@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from learndyn.sweep import store as storing
-from learndyn.sweep.function import unpacked
-from learndyn.sweep.schema import Mismatch, Schema, differing
-from learndyn.sweep.store import FAILED, FINISHED, RUNNING, Status, Store
+from learndyn.sweeping import store as storing
+from learndyn.sweeping.function import unpacked
+from learndyn.sweeping.schema import Mismatch, Schema, differing
+from learndyn.sweeping.store import FAILED, FINISHED, RUNNING, Status, Store
 
 ENOUGH = 10.0  # seconds after which no second point is computed to judge the time of one
 LATE = "took longer than the {:g} s that a point may take; its worker was ended"

@@ -15,31 +15,31 @@ from distributed.comm.core import CommClosedError
 
 from learndyn.numerics.checks import non_negative, positive, positive_int
 from learndyn.records import commit_of, differences, provenance
-from learndyn.sweep.cluster import connected
-from learndyn.sweep.engine import Engine
-from learndyn.sweep.function import described, packed, takes_key, version
-from learndyn.sweep.lock import held
-from learndyn.sweep.opening import open_sweep
-from learndyn.sweep.points import Grid, extended, make_grid
-from learndyn.sweep.shown import telling
-from learndyn.sweep.store import FORMAT, Store
-from learndyn.sweep.task import Job
+from learndyn.sweeping.cluster import connected
+from learndyn.sweeping.engine import Engine
+from learndyn.sweeping.function import described, packed, takes_key, version
+from learndyn.sweeping.lock import held
+from learndyn.sweeping.opening import open_sweep
+from learndyn.sweeping.points import Grid, extended, make_grid
+from learndyn.sweeping.shown import telling
+from learndyn.sweeping.store import FORMAT, Store
+from learndyn.sweeping.task import Job
 from learndyn.system.encoding import decode, encode
 
 NAMED = 3  # differences that a message names
 
 
 def sweep(
-    function: Callable[..., xr.Dataset],
-    axes: Mapping[str, Any],
+    function: Any,
+    axes: Any,
     *,
     store: str | os.PathLike,
     zipped: Sequence[Any] = (),
     where: Callable[..., Any] | None = None,
-    client: Client | str | None = None,
-    chunk: int | None = None,
-    retries: int = 2,
-    seconds: float | None = None,
+    client: Any = None,
+    chunk: Any = None,
+    retries: Any = 2,
+    seconds: Any = None,
     pad: Sequence[str] = (),
     extend: bool = False,
     progress: bool | Callable[[float], None] = True,
@@ -81,8 +81,9 @@ def sweep(
     with held(location) as renew:
         found = Store(location, "a")
         renew(found)
-        grid = _agreed(found, grid, wanted, extend) if found.about else grid
-        if not found.about or len(grid) != len(found.about["grid"]["points"]):
+        begun = "chunk" in found.attrs  # before that nothing is kept that another could spoil
+        grid = _agreed(found, grid, wanted, extend) if begun else grid
+        if not begun or len(grid) != len(found.about["grid"]["points"]):
             found.grow(len(grid), {})
             made = found.about.get("attrs") or _attributes(function)
             kept = {"format": FORMAT, "function": encode(function), "attrs": made}
@@ -95,9 +96,9 @@ def sweep(
 def resume(
     store: str | os.PathLike,
     *,
-    client: Client | str | None = None,
-    retries: int = 2,
-    seconds: float | None = None,
+    client: Any = None,
+    retries: Any = 2,
+    seconds: Any = None,
     progress: bool | Callable[[float], None] = True,
 ) -> xr.Dataset:
     """Goes on with a sweep whose function and values the store can name.
@@ -177,7 +178,7 @@ def _agreed(found: Store, grid: Grid, wanted: Mapping[str, Any], extend: bool) -
     return grid
 
 
-def _check_chunk(found: Store, chunk: int | None) -> None:
+def _check_chunk(found: Store, chunk: Any) -> None:
     if chunk is None:
         return
     positive_int("chunk", chunk)
