@@ -47,6 +47,7 @@ MANY = """
 import json, os, subprocess, sys, warnings
 warnings.simplefilter("ignore")
 from learndyn.cli import main
+import learndyn.studies.summary, learndyn.studies.bocchi2026escape.fig1
 found = []
 for arguments in json.loads(sys.argv[1]):
     read, write = os.pipe()
@@ -144,13 +145,39 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path):
     assert len(found) == len(BAD) and list(tmp_path.rglob("*.nc")) == []
 
 
+# A parent in the background ignores interruptions, and so would its child.
+HEED = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+# In the midst of the imports, once by itself and once in a callback of the collector, which
+# swallows exceptions.
+INTERRUPTIONS = {
+    "importing": "import threading; threading.Timer(1, signal.raise_signal, [2]).start()",
+    "collecting": """
+import gc, sys
+def interrupt(phase, info):
+    if "xarray" in sys.modules:
+        gc.callbacks.clear()
+        signal.raise_signal(2)
+gc.callbacks.append(interrupt)
+""",
+}
+
+
+@pytest.mark.parametrize("when", INTERRUPTIONS)
+def test_an_interruption_is_one_line_wherever_it_comes(tmp_path, when):
+    first = f"{HEED}\n{INTERRUPTIONS[when]}"
+    arguments = ["run", "bocchi2026escape/fig1", *TINY, *MINUTES, "--out", str(tmp_path)]
+    given = command(*arguments, first=first)
+    found = subprocess.run(given, capture_output=True, text=True, timeout=60)
+    assert found.returncode == 130
+    assert re.fullmatch(r"learndyn: interrupted.*\n", found.stderr), found.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_interruption_leaves_nothing_half_written(tmp_path):
     ours, theirs = os.openpty()  # a terminal, which is shown the bar
-    # A parent in the background ignores interruptions, and so would its child.
-    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     arguments = ["run", "bocchi2026escape/fig1", *TINY, *MINUTES, "--out", str(tmp_path)]
     work = subprocess.Popen(
-        command(*arguments, first=heed),
+        command(*arguments, first=HEED),
         stdout=theirs,
         stderr=subprocess.PIPE,
         text=True,

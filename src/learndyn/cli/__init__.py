@@ -6,24 +6,23 @@ import signal
 import sys
 from typing import NoReturn
 
+from learndyn.cli.interruption import heed
+
 
 def main() -> None:
     """The entry point: bad input, or a file that fails, is one line and exit code 2."""
     if hasattr(signal, "SIGPIPE"):  # a reader that has seen enough (`| head`) ends us quietly
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    heed()
     try:
-        # Here, so that an interruption while it is imported is one line as well.
+        # Not above: an interruption while it is imported is one line as well.
         from learndyn.cli.app import app
 
         # Alone it shows what there is, which is no error.
         code = app(["--help"] if len(sys.argv) < 2 else None, standalone_mode=False) or 0
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        _fail("interrupted", 130)
     except Exception as error:
-        if type(error).__name__ == "Abort":  # what Typer makes of an interruption
-            _fail("interrupted", 130)
-        _fail(_one_line(error), 2)
+        _fail(_one_line(error))
     sys.exit(code)
 
 
@@ -40,8 +39,8 @@ def _one_line(error: Exception) -> str:
     raise error
 
 
-def _fail(message: str, code: int) -> NoReturn:
+def _fail(message: str) -> NoReturn:
     print(f"learndyn: {message}", file=sys.stderr)
     with contextlib.suppress(OSError):  # what could not be written is not tried again
         sys.stdout.close()
-    sys.exit(code)
+    sys.exit(2)

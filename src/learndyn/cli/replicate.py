@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from learndyn.cli import options
+from learndyn.cli.interruption import interruptible
 from learndyn.cli.options import DATA_DIR, OUT, PRESET, SET, STUDY
-from learndyn.cli.writing import interruptible, writable
+from learndyn.cli.writing import writable
 from learndyn.numerics.checks import positive_int, seed
 
 

@@ -1,11 +1,11 @@
 """Folders and files of results: whole or not there, whatever ends the work."""
 
 import contextlib
-import os
 import pathlib
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+
+from learndyn.cli.interruption import interruptible
 
 
 def writable(out: str) -> pathlib.Path:
@@ -43,14 +43,3 @@ def whole_files(folder: pathlib.Path, names: Sequence[str]) -> Iterator[Callable
 
     with interruptible(lambda: f"missing in {folder}: {', '.join(missing)}"):
         yield write
-
-
-@contextlib.contextmanager
-def interruptible(state: Callable[[], str]) -> Iterator[None]:
-    """Ends the process on an interruption, with a line on what is there."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        print(f"learndyn: interrupted; {state()}", file=sys.stderr, flush=True)
-        # At once: compiled work that was cut off need not survive the interpreter's own end.
-        os._exit(130)

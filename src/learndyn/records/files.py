@@ -2,6 +2,8 @@
 
 import contextlib
 import glob
+import hashlib
+import io
 import os
 import pathlib
 import platform
@@ -10,7 +12,13 @@ from collections.abc import Iterator
 
 import xarray as xr
 
-DAMAGE = (OSError, KeyError, RuntimeError, ValueError)  # what reading a damaged file may raise
+# After the content of a record, with its SHA-256. Readers of NetCDF end before it; HDF5 itself may
+# never come back from a damaged file.
+SEAL = b"\nlearndyn record, sha256 "
+ALLOWED = "a whole file, as `save` writes it (xarray.open_dataset reads other NetCDF)"
+
+
+_PARTS: set[pathlib.Path] = set()  # that are being written
 
 
 @contextlib.contextmanager
@@ -33,12 +41,20 @@ def whole_file(path: str | os.PathLike) -> Iterator[pathlib.Path]:
     part = path.with_name(f"{_prefix(path)}{os.getpid()}.{secrets.token_hex(4)}{path.suffix}")
     with _one_line(path, "a file that can be written"):
         _sweep(path)
+        _PARTS.add(part)
         try:
             yield part
             _flush(part)
             os.replace(part, path)
         finally:
             part.unlink(missing_ok=True)
+            _PARTS.discard(part)
+
+
+def discard() -> None:
+    """Removes what is half written, for a process that is about to end."""
+    for part in tuple(_PARTS):
+        part.unlink(missing_ok=True)
 
 
 def save(record: xr.Dataset, path: str | os.PathLike) -> None:
@@ -52,9 +68,9 @@ def save(record: xr.Dataset, path: str | os.PathLike) -> None:
         ValueError: where the file cannot be written.
     """
     # Made in memory: HDF5 does not survive a disk that is full.
-    content = record.to_netcdf(None, engine="h5netcdf")
+    content = bytes(record.to_netcdf(None, engine="h5netcdf"))
     with whole_file(path) as part:
-        part.write_bytes(content)
+        part.write_bytes(content + SEAL + hashlib.sha256(content).digest())
 
 
 def load(path: str | os.PathLike) -> xr.Dataset:
@@ -69,24 +85,30 @@ def load(path: str | os.PathLike) -> xr.Dataset:
     Raises:
         ValueError: where the file is missing, damaged or of another kind.
     """
-    with (
-        _one_line(path, "a whole NetCDF file, as `save` writes it", DAMAGE),
-        xr.open_dataset(path, engine="h5netcdf", phony_dims="access") as record,
-    ):
-        if any(str(dim).startswith("phony_dim") for dim in record.dims):
-            raise OSError("HDF5 without named dimensions")
+    with _one_line(path, ALLOWED):
+        content = _unsealed(pathlib.Path(path).read_bytes())
+    with xr.open_dataset(io.BytesIO(content), engine="h5netcdf") as record:
         return record.load()
 
 
+def _unsealed(sealed: bytes) -> bytes:
+    """The content of a file of `save`, or an OSError that says what is wrong with it."""
+    content, seal, digest = sealed.rpartition(SEAL)
+    if not seal:
+        raise OSError("cut off, or not written by `save`")
+    if hashlib.sha256(content).digest() != digest:
+        raise OSError("damaged, or changed since it was written")
+    return content
+
+
 @contextlib.contextmanager
-def _one_line(path: str | os.PathLike, allowed: str, errors=(OSError,)) -> Iterator[None]:
-    """Turns what the system or HDF5 says about a file into one line."""
+def _one_line(path: str | os.PathLike, allowed: str) -> Iterator[None]:
+    """Turns what is said about a file into one line."""
     try:
         yield
-    except errors as error:
-        # HDF5 puts its own words, over several lines, in the place of the system's.
-        number = getattr(error, "errno", None)
-        why = os.strerror(number) if number else str(error).partition("\n")[0].strip("'")
+    except OSError as error:
+        # A writer may put its own words, over several lines, in the place of the system's.
+        why = os.strerror(error.errno) if error.errno else str(error).partition("\n")[0]
         raise ValueError(f"path: got {os.fspath(path)!r} ({why}); allowed is {allowed}") from None
 
 
