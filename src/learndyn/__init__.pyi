@@ -42,6 +42,7 @@ from learndyn.problems import TeacherStudent as TeacherStudent
 from learndyn.records import load as load
 from learndyn.records import save as save
 from learndyn.rules import SGD as SGD
+from learndyn.rules import CatapultSchedule as CatapultSchedule
 from learndyn.rules import GradientDescent as GradientDescent
 from learndyn.rules import NaturalGradient as NaturalGradient
 from learndyn.rules import NodePerturbation as NodePerturbation

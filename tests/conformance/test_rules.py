@@ -20,12 +20,14 @@ RULES = {
     "clipped": ld.NaturalGradient(0.02, clip=0.001),
     "perturbation": ld.NodePerturbation(0.005),
     "finite noise": ld.NodePerturbation(0.02, sigma=1e-3, batch=2),
+    "catapults": ld.CatapultSchedule(ld.GradientDescent(0.02), times=1.05, rest=300, catapults=1),
+    "cycles": ld.CatapultSchedule(ld.SGD(0.02, batch=2), times=1.01, period=500, every=7),
     "shared noise": ld.NodePerturbation(0.02, batch=2, perturbations=3, shared=True),
 }
 
 
 # What differs little from others runs in the whole suite only.
-REST = ("finite noise", "shared noise", "root", "levenberg", "damped", "clipped")
+REST = ("cycles", "finite noise", "shared noise", "root", "levenberg", "damped", "clipped")
 
 
 @pytest.fixture(

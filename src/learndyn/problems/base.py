@@ -54,6 +54,11 @@ class AbstractProblem(Value):
         """Draws labelled examples (x, y), as a function of (source, shape of the batch)."""
 
     @property
+    def drawn(self) -> Callable[[Source, tuple[int, ...]], Array] | None:
+        """Which of its examples the sampler draws, where it draws from finitely many."""
+        return None
+
+    @property
     def input_dtype(self) -> Any:
         """The type in which a network gets inputs: of floats, or of integers that stay so."""
         return np.float32

@@ -1,6 +1,6 @@
 """A finite data set."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -86,12 +86,13 @@ class Dataset(AbstractProblem):
             )
 
     def sampler(self, teacher: Weights, dtype) -> Sampler:
-        every = self.examples()
+        every, drawn = self.examples(), self.drawn
+        return lambda source, shape: every.take(drawn(source, shape), dtype)
 
-        def sample(source: Source, shape: tuple[int, ...]) -> tuple[Array, Array]:
-            return every.take(source.integers(shape, len(every.x)), dtype)
-
-        return sample
+    @property
+    def drawn(self) -> Callable[[Source, tuple[int, ...]], Array]:
+        count = len(self.x)
+        return lambda source, shape: source.integers(shape, count)
 
     def examples(self) -> Examples:
         return _examples("the data set", self.x, self.y)

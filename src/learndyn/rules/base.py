@@ -28,10 +28,15 @@ class Bound(NamedTuple):
     Attributes:
         init: weights → the memory before the first step.
         step: (weights, memory, source of random numbers) → the next weights and memory.
+        rate: memory → the learning rate of the next step; NaN where the rule has none of its own.
+        seen: (memory, source) → which of the problem's examples the step sees, (batch,); None for
+            all of them, or for fresh ones.
     """
 
     init: Callable[[Weights], Memory]
     step: Callable[[Weights, Memory, Source], tuple[Weights, Memory]]
+    rate: Callable[[Memory], Array] = lambda memory: jnp.asarray(jnp.nan)
+    seen: Callable[[Memory, Source], Array] | None = None
 
 
 class Gradients(NamedTuple):
@@ -41,10 +46,12 @@ class Gradients(NamedTuple):
         init: the memory before the first step.
         estimate: (weights, memory, source) → the gradient, the loss that it is of, as a function
             of the weights, and the next memory.
+        seen: as in `Bound`.
     """
 
     init: Callable[[], Memory]
     estimate: Callable[[Weights, Memory, Source], tuple[Weights, Loss, Memory]]
+    seen: Callable[[Memory, Source], Array] | None = None
 
 
 class StepLaw(NamedTuple):
@@ -132,7 +139,8 @@ class AbstractGradientRule(AbstractRule):
             gradient, _, memory = found.estimate(weights, memory, source)
             return moved(weights, gradient, -self.learning_rate), memory
 
-        return Bound(lambda weights: found.init(), step)
+        rate = lambda memory: jnp.asarray(self.learning_rate)
+        return Bound(lambda weights: found.init(), step, rate, found.seen)
 
 
 class AbstractSampledRule(AbstractGradientRule):
@@ -173,7 +181,7 @@ class AbstractSampledRule(AbstractGradientRule):
             loss = lambda w: problem.mean_loss(network, w, x, y)
             return gradient(weights, x, y, source), loss, memory
 
-        return Gradients(drawn.init, estimate)
+        return Gradients(drawn.init, estimate, drawn.seen)
 
 
 class AbstractDeterministicRule(AbstractGradientRule):

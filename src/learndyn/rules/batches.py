@@ -21,10 +21,13 @@ class Batches(NamedTuple):
     Attributes:
         init: what is carried, before the first step.
         draw: (carried, source) → inputs, targets, carried.
+        seen: (carried, source) → which examples these are, (batch,), of the step that comes or,
+            of the same source, that came last; None where examples are fresh.
     """
 
     init: Callable[[], Any]
     draw: Callable[[Any, Source], tuple[Array, Array, Any]]
+    seen: Callable[[Any, Source], Array] | None = None
 
 
 def check_batches(problem: AbstractProblem, batch: int, sampling: str) -> None:
@@ -71,7 +74,10 @@ def batches(
     sample = problem.sampler(teacher, dtype)
     # A batch axis of length one would turn products of vectors into slower ones of matrices.
     shape = () if batch == 1 and network.takes_one else (batch,)
-    return Batches(tuple, lambda carried, source: (*sample(source, shape), carried))
+    draw = lambda carried, source: (*sample(source, shape), carried)
+    index = problem.drawn
+    seen = None if index is None else (lambda carried, source: index(source, (batch,)))
+    return Batches(tuple, draw, seen)
 
 
 def _passes(problem: AbstractProblem, batch: int, dtype) -> Batches:
@@ -80,10 +86,14 @@ def _passes(problem: AbstractProblem, batch: int, dtype) -> Batches:
     count = len(every.x)
     steps = count // batch
 
-    def draw(shuffled: Array, source: Source) -> tuple[Array, Array, Array]:
+    def at(shuffled: Array, source: Source) -> tuple[Array, Array]:
         place = source.step % steps
         shuffled = jax.lax.cond(place == 0, lambda: source.permutation(count), lambda: shuffled)
-        index = jax.lax.dynamic_slice(shuffled, (place * batch,), (batch,))
+        return jax.lax.dynamic_slice(shuffled, (place * batch,), (batch,)), shuffled
+
+    def draw(shuffled: Array, source: Source) -> tuple[Array, Array, Array]:
+        index, shuffled = at(shuffled, source)
         return (*every.take(index, dtype), shuffled)
 
-    return Batches(lambda: jnp.zeros(count, jnp.int32), draw)
+    seen = lambda shuffled, source: at(shuffled, source)[0]
+    return Batches(lambda: jnp.zeros(count, jnp.int32), draw, seen)

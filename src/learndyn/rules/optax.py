@@ -98,4 +98,6 @@ class Optax(AbstractRule):
             state = jax.tree.map(lambda new, old: new.astype(old.dtype), state, memory[1])
             return optax.apply_updates(weights, updates), (drawn, state)
 
-        return Bound(init, step)
+        of = found.seen
+        seen = None if of is None else (lambda memory, source: of(memory[0], source))
+        return Bound(init, step, seen=seen)
