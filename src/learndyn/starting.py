@@ -1,16 +1,16 @@
 """`start`: what both roads begin from."""
 
-from functools import cached_property
+import functools
 from typing import Any
 
 import jax
 import numpy as np
 
 from learndyn.networks.base import Weights
-from learndyn.numerics.checks import instance, seed
+from learndyn.numerics.checks import finite, instance, numbers, seed
 from learndyn.system import System
 from learndyn.theory import AbstractTheory, Refused, find_theory
-from learndyn.theory.base import Realise, sample
+from learndyn.theory.base import Given, Realise, sample
 from learndyn.theory.dynamics import State
 
 
@@ -28,7 +28,7 @@ class Start:
         self.state = state
         self.realise = realise
 
-    @cached_property
+    @functools.cached_property
     def _realised(self) -> tuple[Weights, Weights]:
         return self.realise()
 
@@ -42,6 +42,12 @@ class Start:
         """The teacher's weights, float64."""
         return self._realised[1]
 
+    @staticmethod
+    def of(value: Any, name: str = "start") -> "Start":
+        """The start that was given, or a ValueError that says how one is made."""
+        allowed = "start(system, …), with state=… or weights=…, teacher=… where they are known"
+        return instance(name, value, Start, allowed)
+
     def check_fits(self, system: System, theory: AbstractTheory | None, *, weights: bool) -> None:
         """Raises a ValueError where the start is not one of the system.
 
@@ -54,6 +60,7 @@ class Start:
             theory.as_state(self.state)
         if weights:
             system.network.check_weights(self.weights, system.problem.input_shape)
+            system.problem.check_teacher(self.teacher)
 
     def __repr__(self) -> str:
         return f"Start(state={self.state!r})"
@@ -102,13 +109,13 @@ def start(
     if theory is None:
         raise ValueError("state: got one, but no theory covers the system; allowed is None")
     given = theory.as_state(state)
-    return Start(given, lambda: _realised(theory, given, key))
+    return Start(given, functools.partial(_realised, theory, given, key))
 
 
 def draw(system: System, theory: AbstractTheory | None, key: int) -> Start:
     """A start from the system's initialisations, as the theory that covers it draws it."""
     if theory is None:
-        return Start(None, lambda: sample(system, key))
+        return Start(None, functools.partial(sample, system, key))
     return Start(*theory.draw(key))
 
 
@@ -122,7 +129,7 @@ def _realised(theory: AbstractTheory, state: State, key: int) -> tuple[Weights, 
 def _from_weights(system: System, theory: Any, weights: Weights, teacher: Weights) -> Start:
     weights, teacher = given_weights(system, weights, teacher)
     state = None if theory is None else theory.as_state(theory.project(weights, teacher))
-    return Start(state, lambda: (weights, teacher))
+    return Start(state, Given(weights, teacher))
 
 
 def given_weights(system: System, weights: Weights, teacher: Weights) -> tuple[Weights, Weights]:
@@ -131,9 +138,21 @@ def given_weights(system: System, weights: Weights, teacher: Weights) -> tuple[W
     for name, value in (("weights", weights), ("teacher", teacher)):
         if value is None:
             raise ValueError(f"{name}: got None; allowed here are the {_whose(name)} weights")
-    weights, teacher = (jax.tree.map(np.asarray, tree) for tree in (weights, teacher))
+    weights, teacher = _arrays("weights", weights), _arrays("teacher", teacher)
     system.network.check_weights(weights, system.problem.input_shape)
+    system.problem.check_teacher(teacher)
     return weights, teacher
+
+
+def _arrays(name: str, tree: Weights) -> Weights:
+    """The leaves as NumPy arrays of finite floats, or a ValueError for one that is none."""
+
+    def array(leaf: Any) -> np.ndarray:
+        given = finite(name, numbers(name, leaf))
+        kind = getattr(leaf, "dtype", np.dtype(np.float64))
+        return given.astype(kind) if kind in (np.float32, np.float64) else given
+
+    return jax.tree.map(array, tree)
 
 
 def _whose(name: str) -> str:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from learndyn.analysis import escape_time, find_plateau, fit_power_law, fit_rate
+import learndyn as ld
+from learndyn.analysis import escape_time, fall_time, find_plateau, fit_power_law, fit_rate
 
 
 def test_escape_time_of_an_exponential_is_exact():
@@ -17,6 +18,55 @@ def test_escape_time_of_an_exponential_is_exact():
     assert np.isnan(found[2])
     with pytest.raises(ValueError, match="fraction: got 2"):
         escape_time(record, fraction=2)
+
+
+TIMES = np.linspace(0, 400, 401)
+
+
+def escape_of(curve, times=TIMES, **options):
+    record = xr.Dataset({"error": ("time", curve)}, {"time": times})
+    return float(escape_time(record, **options)), float(fall_time(record, **options))
+
+
+def test_a_curve_with_a_plateau_is_measured_after_it():
+    """ε = e^-t + 0.1/(1 + (t/100)⁸): half of the plateau's 0.1 is reached at 100."""
+    curve = np.exp(-TIMES) + 0.1 / (1 + (TIMES / 100) ** 8)
+    found, fell = escape_of(curve)
+    assert found == pytest.approx(100, rel=0.01) and 0.7 < fell < 1.1
+    found, _ = escape_of(curve, fraction=0.1)
+    assert found == pytest.approx(100 * 9 ** (1 / 8), rel=0.01)
+    noisy = curve * np.exp(0.03 * np.random.default_rng(0).standard_normal(len(curve)))
+    assert escape_of(noisy)[0] == pytest.approx(100, rel=0.05)
+    times = np.concatenate([[0], np.geomspace(0.01, 400, 200)])  # where every curve begins flat
+    curve = np.exp(-times) + 0.1 / (1 + (times / 100) ** 8)
+    assert escape_of(curve, times)[0] == pytest.approx(100, rel=0.01)
+
+
+def test_curves_without_another_plateau_are_measured_from_their_first_value():
+    begins_on_it = 1 / (1 + (TIMES / 100) ** 8)
+    stairs = 0.5 * begins_on_it + 0.5 / (1 + (TIMES / 300) ** 20)
+    for curve in (begins_on_it, np.exp(-TIMES), stairs, 1 / (1 + TIMES) ** 2):
+        found, fell = escape_of(curve, fraction=0.6)
+        assert found == fell and np.isfinite(found)
+
+
+def test_a_curve_that_ends_flat_is_told():
+    with pytest.warns(UserWarning, match="ends flat at 0.1; where that is a plateau, a longer"):
+        found, fell = escape_of(np.exp(-TIMES) + 0.1)
+    assert found == fell
+
+
+def test_an_erf_student_from_a_random_start_escapes_after_its_plateau():
+    teacher = ld.Committee(2, "erf", init=ld.Orthonormal(1.0))
+    problem = ld.TeacherStudent(ld.Isotropic(100), teacher)
+    system = ld.System(problem, ld.Committee(2, "erf"), ld.SGD(0.5))
+    record = ld.solve(system, np.linspace(0, 400, 101))
+    assert float(fall_time(record)) < 3
+    escape = float(escape_time(record))
+    # The units have the same overlaps on the plateau, and a different one each at the end.
+    R = record["R"].sel(time=[escape / 3, 2 * escape], method="nearest")
+    apart = abs(R[:, 0, 0] - R[:, 1, 0]).values
+    assert apart[0] < 0.3 and apart[1] > 0.8
 
 
 def test_fits_recover_exact_laws():
@@ -38,8 +88,10 @@ def test_confidence_interval_covers_as_often_as_it_says():
 def test_too_few_or_negative_points_are_refused():
     with pytest.raises(ValueError, match="got 2 points"):
         fit_rate([1, 2], [1, 2])
-    with pytest.raises(ValueError, match="not positive"), np.errstate(invalid="ignore"):
+    with pytest.raises(ValueError, match="y: got -2; allowed are positive numbers"):
         fit_power_law([1, 2, 3], [1, -2, 3])
+    with pytest.raises(ValueError, match="y: got 2 numbers beside 3 of x; allowed is one for each"):
+        fit_power_law([1, 2, 3], [1, 2])
 
 
 def test_interval_of_errors_that_follow_each_other():

@@ -38,7 +38,7 @@ def test_minimum_at_an_end_is_the_sample_there():
 
 
 def test_minimum_needs_three_samples():
-    with pytest.raises(ValueError, match="fit_minimum: got 2 points; allowed are at least 3"):
+    with pytest.raises(ValueError, match="x: got 2 points; allowed are at least 3"):
         fit_minimum([0, 1, 2], [1, np.nan, 3])
 
 

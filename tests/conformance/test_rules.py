@@ -198,7 +198,7 @@ def test_degenerate_weights_give_no_nan(weights):
         (lambda: ld.NaturalGradient(0.1, power=2.0), "power: got 2.0; allowed is a number between"),
         (lambda: ld.NaturalGradient(0.1, damping=-1.0), "damping: got -1.0"),
         (lambda: ld.NaturalGradient(0.1, damping_form="x"), "damping_form: got 'x'"),
-        (lambda: ld.DeepLinear([3]), "widths: got (3,); allowed are at least two widths"),
+        (lambda: ld.DeepLinear([3]), "widths: got (3,); allowed are at least two"),
         (lambda: ld.DeepLinear([3, 0, 2]), "widths: got 0"),
         (lambda: ld.LinearTeacher(2, np.ones((3, 3))), "matrix: got shape (3, 3)"),
         (lambda: ld.TeacherStudent(ld.Isotropic(4), ld.LinearTeacher(2, MATRIX)), "matrix: got"),

@@ -212,7 +212,7 @@ BAD = [
     (lambda: ld.DAG({**CHAIN, 4: []}, "relu"), "graph: got the neuron 4 without inputs"),
     (lambda: ld.DAG([(0, 1), (0, 1)], "relu"), "graph: got 0 → 1 twice"),
     (lambda: ld.DAG([], "relu"), "graph: got no edges"),
-    (lambda: ld.DAG(3, "relu"), "graph: got a int; allowed is a networkx.DiGraph"),
+    (lambda: ld.DAG(3, "relu"), "graph: got an int; allowed is a networkx.DiGraph"),
     (lambda: ld.DAG(CHAIN, "relu", inputs=[0, 2]), "inputs: got 2; allowed are vertices"),
     (lambda: ld.DAG(CHAIN, "relu", outputs=[2]), "outputs: got 2; allowed are vertices"),
     (lambda: ld.DAG(CHAIN, "relu", outputs=["z"]), "outputs: got 'z'"),

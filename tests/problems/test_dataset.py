@@ -161,7 +161,7 @@ def fits(problem, network, rule=None):
         (lambda: ld.Dataset([["a"]], [1.0]), "x: got <U1; allowed are real numbers"),
         (lambda: ld.Dataset([[1j]], [1.0]), "x: got complex128; allowed are real numbers"),
         (lambda: ld.Dataset(np.ones((2, 3)), [0, -1]), "y: got the label -1; allowed are integer"),
-        (lambda: ld.Dataset(*GOOD, test=3), "test: got a int; allowed is a pair (x, y)"),
+        (lambda: ld.Dataset(*GOOD, test=3), "test: got an int; allowed is a pair (x, y)"),
         (
             lambda: ld.Dataset(*GOOD, test=(np.ones((2, 4)), np.ones(2))),
             "test x: got float64 of shape (2, 4); allowed is that of the data set",

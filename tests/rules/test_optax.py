@@ -152,11 +152,11 @@ def test_a_clipped_transformation_is_no_longer_than_its_clip(clip):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: ld.Optax(0.1), "transformation: got a float; allowed is one of optax"),
+        (lambda: ld.Optax(0.1), "transformation: got a float; allowed is an optax"),
         (lambda: ld.Optax(optax.adam(1e-3), batch=0), "batch: got 0"),
         (
             lambda: ld.System(DATA, NETWORK, optax.adam(0.1)),
-            "allowed is a rule such as SGD, NaturalGradient or Optax(transformation)",
+            "allowed is a rule: SGD, GradientDescent, NaturalGradient, NodePerturbation, or Optax",
         ),
         (
             lambda: ld.simulate(

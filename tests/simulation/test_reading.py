@@ -92,7 +92,7 @@ def test_starts_run_as_each_would_alone(method):
 def test_starts_that_are_not_are_refused():
     it = committee_system()
     start = ld.start(it)
-    for starts, said in (([], "a list"), ([1], "got a int"), (start, "a list")):
+    for starts, said in (([], "a list"), ([1], "got an int"), (start, "a list")):
         with pytest.raises(ValueError, match=f"starts: .*{said}"):
             ld.simulate(it, [1], starts=starts)
     with pytest.raises(ValueError, match="starts: got some beside a start"):

@@ -1,12 +1,21 @@
-"""When a curve leaves its plateau."""
+"""When a curve falls, and when it leaves its plateau."""
+
+import warnings
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from learndyn.analysis.given import record_of, variable_of
+from learndyn.numerics.checks import between
 from learndyn.numerics.types import Number
 
+FLAT = 0.5  # slope on logarithmic axes, over a factor two in time, of a plateau
+CONCAVE = 0.25  # of the way of ln y, made in half of the time, by a curve that begins on one
+TINY = 1e-300
 
-def escape_time(
+
+def fall_time(
     record: xr.Dataset, *, fraction: Number = 0.5, variable: str = "error"
 ) -> xr.DataArray:
     """The time at which a variable first falls to a fraction of its first value.
@@ -22,25 +31,110 @@ def escape_time(
         The time, one for each run; NaN where the curve does not get there.
 
     Raises:
-        ValueError: for a fraction outside (0, 1).
+        ValueError: for a fraction outside (0, 1), or a variable that the record does not have.
     """
-    if not 0 < float(fraction) < 1:
-        raise ValueError(f"fraction: got {fraction!r}; allowed is a number between 0 and 1")
-    times = record["time"].values
-    found = xr.apply_ufunc(
-        lambda curve: _crossing(times, curve, fraction),
-        record[variable],
-        input_core_dims=[["time"]],
-        vectorize=True,
-    )
+    found = _each(_fall, record, fraction, variable)
     return found.assign_attrs(long_name=f"time at {fraction:g} of the first {variable}")
 
 
-def _crossing(times: np.ndarray, curve: np.ndarray, fraction: Number) -> float:
-    level = fraction * curve[0]
+def escape_time(
+    record: xr.Dataset, *, fraction: Number = 0.5, variable: str = "error"
+) -> xr.DataArray:
+    """The time at which a variable falls to a fraction of its plateau.
+
+    A curve may begin on its plateau: it bends down, so that in half of the time of `fall_time` its
+    logarithm has made less than a quarter of the way. Its first value is the plateau's then, as it
+    is for a curve without a plateau, and this is `fall_time`. Any other curve falls into its
+    plateau first: a factor two in time over which it falls by less than √2, left later for good.
+    It is measured from there; the flattest one counts.
+
+    Between two recorded times the logarithm of the variable is interpolated linearly.
+
+    Args:
+        record: a record from time 0 on.
+        fraction: of the plateau's height, between 0 and 1.
+        variable: a positive variable with dimension time.
+
+    Returns:
+        The time, one for each run; NaN where the curve does not get there.
+
+    Warns:
+        UserWarning: where a curve has fallen and ends flat, so that a longer record alone can tell
+            a plateau from its end.
+
+    Raises:
+        ValueError: for a fraction outside (0, 1), or a variable that the record does not have.
+    """
+    flat_ends: list[str] = []
+    measure = lambda *given: _escape(*given, flat_ends)
+    found = _each(measure, record, fraction, variable)
+    if flat_ends:
+        warnings.warn(f"escape_time: {flat_ends[0]}", stacklevel=2)
+    return found.assign_attrs(long_name=f"time at {fraction:g} of the plateau of {variable}")
+
+
+def _each(measure: Any, record: Any, fraction: Any, variable: Any) -> xr.DataArray:
+    part = float(between("fraction", fraction, 0, 1))
+    curves = variable_of(record_of("record", record), variable)
+    times = np.asarray(curves["time"].values, np.float64)
+    return xr.apply_ufunc(
+        lambda curve: measure(times, curve, part),
+        curves,
+        input_core_dims=[["time"]],
+        vectorize=True,
+    )
+
+
+def _fall(times: np.ndarray, curve: np.ndarray, fraction: float) -> float:
+    return _crossing(times, curve, fraction * curve[0])
+
+
+def _escape(times: np.ndarray, curve: np.ndarray, fraction: float, flat_ends: list[str]) -> float:
+    fallen = _fall(times, curve, fraction)
+    if np.isnan(fallen) or _begins_on_plateau(times, curve, fallen, fraction):
+        return fallen
+    begins, slopes, heights = _octaves(times, curve, fallen)
+    flat = slopes >= -FLAT
+    left = flat & (curve[-1] <= fraction * heights)
+    if np.any(left):
+        best = np.flatnonzero(left)[np.argmax(slopes[left])]
+        later = times >= begins[best]
+        return _crossing(times[later], curve[later], fraction * heights[best])
+    if len(flat) and flat[-1]:
+        flat_ends.append(
+            f"a curve fell at time {fallen:.3g} and ends flat at {curve[-1]:.3g}; where that is a "
+            "plateau, a longer record shows the escape from it"
+        )
+    return fallen
+
+
+def _begins_on_plateau(times, curve, fallen: float, fraction: float) -> bool:
+    half = _at(times, curve, (times[0] + fallen) / 2)
+    return bool(half - _log(curve[0]) > CONCAVE * np.log(fraction))
+
+
+def _octaves(times: np.ndarray, curve: np.ndarray, after: float):
+    """Stretches (t, 2t) behind a time: their begins, slopes on logarithmic axes and heights."""
+    begins = times[(times >= after) & (times > 0) & (2 * times <= times[-1])]
+    first, last = _at(times, curve, begins), _at(times, curve, 2 * begins)
+    return begins, (last - first) / np.log(2), np.exp((first + last) / 2)
+
+
+def _at(times: np.ndarray, curve: np.ndarray, when: Any) -> Any:
+    """The logarithm of a curve, between recorded times."""
+    return np.interp(when, times, _log(curve))
+
+
+def _log(values: Any) -> Any:
+    return np.log(np.maximum(values, TINY))
+
+
+def _crossing(times: np.ndarray, curve: np.ndarray, level: float) -> float:
     below = np.flatnonzero(curve <= level)
-    if not len(below):
+    if not (len(below) and level > 0):
         return float("nan")
     i = below[0]
-    a, b = np.log(curve[i - 1] / level), np.log(max(curve[i], 1e-300) / level)
+    if i == 0:
+        return float(times[0])
+    a, b = np.log(curve[i - 1] / level), np.log(max(curve[i], TINY) / level)
     return float(times[i - 1] + (times[i] - times[i - 1]) * a / (a - b))

@@ -5,7 +5,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import optimize, stats
 
-from learndyn.numerics.checks import one_of
+from learndyn.analysis.given import points, require_positive, window_of
+from learndyn.numerics.checks import (
+    between,
+    finite,
+    non_negative,
+    number,
+    numbers,
+    one_of,
+    positive,
+)
 from learndyn.numerics.types import Number
 
 
@@ -28,6 +37,7 @@ class Fit(NamedTuple):
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The confidence interval of the slope."""
+        level = float(between("level", level, 0, 1))
         half = float(stats.t(self.points - 2).ppf((1 + level) / 2)) * self.error
         return self.slope - half, self.slope + half
 
@@ -41,7 +51,7 @@ class CutPowerLaw(NamedTuple):
 
     def at(self, x) -> np.ndarray:
         """The fitted curve."""
-        x = np.asarray(x, np.float64)
+        x = require_positive("x", numbers("x", x))
         return self.amplitude * (x**-self.exponent - self.end**-self.exponent)
 
 
@@ -63,13 +73,15 @@ def fit_line(x, y, *, window: tuple[Number, Number] | None = None) -> Fit:
     Returns:
         The fit.
     """
-    x, y = _inside(x, y, window)
-    return _line("fit_line", x, y, x)
+    x, y = _inside("x", x, y, window)
+    return _line(x, y, x)
 
 
 def proportional(x, y) -> np.ndarray:
     """The values c x nearest to y, by least squares in c."""
-    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    x, y = points("x", x, y)
+    if not np.any(x):
+        raise ValueError(f"x: got {len(x)} zeros; allowed are numbers that are not all 0")
     return x * (y @ x) / (x @ x)
 
 
@@ -84,11 +96,11 @@ def fit_minimum(x, y) -> Minimum:
         The minimum; the lowest sample itself where it is the first or the last.
 
     Raises:
-        ValueError: where fewer than three samples are finite.
+        ValueError: where fewer than three samples are finite, or x does not increase.
     """
-    x, y = _inside(x, y, None)
-    if len(x) < 3:
-        raise ValueError(f"fit_minimum: got {len(x)} points; allowed are at least 3")
+    x, y = _inside("x", x, y, None)
+    if np.any(np.diff(x) <= 0):
+        raise ValueError("x: got numbers that do not increase; allowed are increasing ones")
     i = int(np.argmin(y))
     if i in (0, len(x) - 1):
         return Minimum(float(x[i]), float(y[i]))
@@ -124,9 +136,10 @@ def fit_power_law(
     """
     if isinstance(window, str):
         one_of("window", window, ("auto",))
-        window = _straightest(*_inside(x, y, None), float(straight), float(span))
-    x, y = _inside(x, y, window)
-    return _line("fit_power_law", np.log(x), np.log(y), x)
+        options = float(positive("straight", straight)), float(positive("span", span))
+        window = _straightest(*_positive("x", *_inside("x", x, y, None)), *options)
+    x, y = _positive("x", *_inside("x", x, y, window))
+    return _line(np.log(x), np.log(y), x)
 
 
 def fit_cut_power_law(x, y, *, end: Number = np.inf) -> CutPowerLaw:
@@ -143,11 +156,13 @@ def fit_cut_power_law(x, y, *, end: Number = np.inf) -> CutPowerLaw:
     Raises:
         ValueError: for x outside (0, end), or y that are not positive.
     """
-    x, y, end = np.asarray(x, np.float64), np.asarray(y, np.float64), float(end)
-    if len(x) < 2 or x.min() <= 0 or x.max() >= end:
-        raise ValueError(f"x: got {x}; allowed are two or more in (0, {end:g})")
-    if y.shape != x.shape or not np.all(y > 0):
-        raise ValueError("y: got other than one positive number for each x; allowed is that")
+    x, y = points("x", x, y)
+    end = _end(end)
+    finite("x", x), finite("y", y)
+    if len(x) < 2 or x.min() <= 0 or x.max() >= end or x.min() == x.max():
+        came = f"{len(x)} from {x.min():g} to {x.max():g}" if len(x) else "none"
+        raise ValueError(f"x: got {came}; allowed are two or more in (0, {end:g})")
+    require_positive("y", y)
     gap = lambda s: np.log(y) + s * np.log(x) - np.log1p(-((x / end) ** s))
     options = {"xatol": 1e-10}
     best = optimize.minimize_scalar(
@@ -173,12 +188,16 @@ def cut_power_law_tolerance(
     Returns:
         The bound.
     """
-    log = np.log(np.asarray(x, dtype=np.float64))
-    spread = log[-1] - log[0]
+    x, end = require_positive("x", finite("x", numbers("x", x, 1))), _end(end)
+    bound, s = float(non_negative("deviation", deviation)), float(positive("exponent", exponent))
+    if len(x) < 2 or x[0] == x[-1] or x.max() >= end:
+        raise ValueError(f"x: got {len(x)} numbers; allowed are two or more in (0, {end:g})")
+    log = np.log(x)
+    spread = abs(log[-1] - log[0])
     if np.isfinite(end):
-        y = np.log(float(end)) - log[[0, -1]]
-        spread = np.ptp(y / -np.expm1(-float(exponent) * y))
-    return 3 * float(deviation) / float(spread)
+        y = np.log(end) - log[[0, -1]]
+        spread = np.ptp(y / -np.expm1(-s * y))
+    return 3 * bound / float(spread)
 
 
 def _straightest(x: np.ndarray, y: np.ndarray, straight: float, span: float) -> tuple[float, float]:
@@ -212,23 +231,36 @@ def fit_rate(t, y, *, window: tuple[Number, Number] | None = None) -> Fit:
     Returns:
         The fit.
     """
-    t, y = _inside(t, y, window)
-    return _line("fit_rate", t, np.log(y), t)
+    t, y = _inside("t", t, y, window)
+    return _line(t, np.log(require_positive("y", y)), t)
 
 
-def _inside(x, y, window) -> tuple[np.ndarray, np.ndarray]:
-    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+def _inside(name: str, x, y, window) -> tuple[np.ndarray, np.ndarray]:
+    """The finite points inside a window, at least three of them."""
+    x, y = points(name, x, y)
     keep = np.isfinite(x) & np.isfinite(y)
     if window is not None:
-        keep &= (x >= window[0]) & (x <= window[1])
+        low, high = window_of(window)
+        keep &= (x >= low) & (x <= high)
+    if np.sum(keep) < 3:
+        where = "" if window is None else " in the window"
+        raise ValueError(f"{name}: got {np.sum(keep)} points{where}; allowed are at least 3")
     return x[keep], y[keep]
 
 
-def _line(name: str, x: np.ndarray, y: np.ndarray, shown: np.ndarray) -> Fit:
-    if len(x) < 3:
-        raise ValueError(f"{name}: got {len(x)} points; allowed are at least 3")
-    if not (np.all(np.isfinite(x)) and np.all(np.isfinite(y))):
-        raise ValueError(f"{name}: got numbers that are not positive; allowed are positive ones")
+def _positive(name: str, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return require_positive(name, x), require_positive("y", y)
+
+
+def _end(end: Any) -> float:
+    """Where a cut power law vanishes, which may be never."""
+    endless = isinstance(end, float | np.floating) and end == np.inf
+    return np.inf if endless else float(positive("end", end))
+
+
+def _line(x: np.ndarray, y: np.ndarray, shown: np.ndarray) -> Fit:
+    if np.all(x == x[0]):
+        raise ValueError(f"x: got {shown[0]:g} in every point; allowed are different ones")
     line: Any = stats.linregress(x, y)
     error = line.stderr * _inflation(y - line.intercept - line.slope * x)
     window = (float(np.min(shown)), float(np.max(shown)))
@@ -251,5 +283,19 @@ def doubling_rate(half: Number, whole: Number, t: Number) -> float:
     """The rate of y ∝ exp(rate · t) − 1 from its values at t/2 and at t.
 
     (e^(2x) − 1)/(e^x − 1) = e^x + 1: the prefactor drops out.
+
+    Args:
+        half: y at t/2.
+        whole: y at t, of the same sign and larger.
+        t: the time.
+
+    Returns:
+        The rate.
+
+    Raises:
+        ValueError: for values that no such curve has.
     """
-    return float(np.log(float(whole) / float(half) - 1) / (float(t) / 2))
+    first, second = float(number("half", half)), float(number("whole", whole))
+    if not (first and second / first > 1):
+        raise ValueError(f"whole: got {second:g} beside half {first:g}; allowed is a larger one")
+    return float(np.log(second / first - 1) / (float(positive("t", t)) / 2))

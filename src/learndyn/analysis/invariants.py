@@ -3,6 +3,8 @@
 import numpy as np
 import xarray as xr
 
+from learndyn.analysis.given import record_of
+
 
 def invariants(record: xr.Dataset) -> xr.Dataset:
     """A record's error, tr Q and |R|² (the sum of the squared singular values of R).
@@ -19,9 +21,10 @@ def invariants(record: xr.Dataset) -> xr.Dataset:
     Raises:
         ValueError: for a record without Q and R.
     """
-    missing = [name for name in ("Q", "R", "error") if name not in record]
+    record_of("record", record)
+    missing = [name for name in ("Q", "R", "error", "outcome", "diverged_at") if name not in record]
     if missing:
-        raise ValueError(f"record: got none of {missing[0]!r}; allowed is one of a committee")
+        raise ValueError(f"record: got no variable {missing[0]!r}; allowed is one of a committee")
     Q, R = record["Q"], record["R"]
     same = xr.DataArray(np.eye(Q.sizes["student"]), dims=("student", "student'"))
     kept = record[["error", "outcome", "diverged_at"]]

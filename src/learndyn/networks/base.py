@@ -64,7 +64,7 @@ class AbstractNetwork(Value):
 
     def like(self, input_shape: tuple[int, ...]) -> Weights | None:
         """The weights' shapes, a pytree of `jax.ShapeDtypeStruct`; None where not known."""
-        drawn = self.sample(np.random.default_rng(0), input_shape)
+        drawn = self.sample(np.random.default_rng(0), input_shape, None)
         return jax.tree.map(lambda w: jax.ShapeDtypeStruct(np.shape(w), np.float64), drawn)
 
     def dim_of(self, weights: Weights) -> int:
@@ -89,14 +89,16 @@ class AbstractNetwork(Value):
             shown = tuple("any" if n is None else n for n in allowed)
             raise ValueError(f"network: got inputs of shape {input_shape}; allowed is {shown}")
 
-    def check_weights(self, weights: Weights, input_shape: tuple[int, ...]) -> None:
-        """Raises a ValueError where weights are not of this network's shapes."""
+    def check_weights(
+        self, weights: Weights, input_shape: tuple[int, ...], name: str = "weights"
+    ) -> None:
+        """Raises a ValueError where weights, so called, are not of this network's shapes."""
         like = self.like(input_shape)
         if like is None:
             return
         came, allowed = (_shapes(tree) for tree in (weights, like))
         if came != allowed:
-            raise ValueError(f"weights: got shapes {came}; allowed is {allowed}")
+            raise ValueError(f"{name}: got shapes {came}; allowed is {allowed}")
 
 
 def _fits(shape: tuple[int, ...], allowed: Shape) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from learndyn.networks import affine
 from learndyn.networks.base import Weights
 from learndyn.networks.images import AbstractImageNetwork, Layer, convolution, dense
-from learndyn.numerics.checks import positive_int
+from learndyn.numerics.checks import positive_int, widths
 from learndyn.numerics.types import Array, Number
 
 
@@ -55,18 +55,17 @@ class CNN(AbstractImageNetwork):
         gain: Number = 1.0,
         stride: int | Sequence[int] = 1,
     ):
-        if len(channels) < 1:
-            raise ValueError("channels: got none; allowed is at least one convolution")
-        self.channels = tuple(positive_int("channels", c) for c in channels)
+        self.channels = widths("channels", channels, least=1)
         self.kernel = positive_int("kernel", kernel)
         self.outputs = positive_int("outputs", outputs)
         self.activation, self.parameterisation, self.bias, self.output, self.gain = affine.checked(
             activation, parameterisation, bias, output, gain
         )
-        given = (stride,) * len(channels) if isinstance(stride, int) else tuple(stride)
-        self.stride = tuple(positive_int("stride", s) for s in given)
-        if len(given) != len(channels):
-            raise ValueError(f"stride: got {given}; allowed is one, or {len(channels)} of them")
+        count = len(self.channels)
+        given = [stride] * count if isinstance(stride, int | np.integer) else stride
+        self.stride = widths("stride", given, least=1)
+        if len(self.stride) != count:
+            raise ValueError(f"stride: got {self.stride}; allowed is one, or {count} of them")
 
     def __call__(self, weights: Weights, x: Array) -> Array:
         g = affine.FUNCTIONS[self.activation]

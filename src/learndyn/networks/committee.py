@@ -10,7 +10,7 @@ import numpy as np
 from learndyn.networks.base import AbstractNetwork, Shape, Weights
 from learndyn.networks.initialisation import AbstractInitialisation, Normal
 from learndyn.networks.taps import tap
-from learndyn.numerics.checks import one_of, positive, positive_int
+from learndyn.numerics.checks import instance, one_of, positive, positive_int
 from learndyn.numerics.gaussian import ACTIVATIONS, AbstractActivation
 from learndyn.numerics.types import Array, Number
 
@@ -48,7 +48,9 @@ class Committee(AbstractNetwork):
         self.units = positive_int("units", units)
         self.activation = one_of("activation", activation, ACTIVATIONS)
         self.scale = positive("scale", scale)
-        self.init = Normal(1.0) if init is None else init
+        given = Normal(1.0) if init is None else init
+        allowed = "a law of rows such as Normal, Orthonormal or Typical"
+        self.init = instance("init", given, AbstractInitialisation, allowed)
         self.trainable = None if trainable is None else positive_int("trainable", trainable)
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 from learndyn.networks.base import AbstractNetwork, Shape, Weights
 from learndyn.networks.layers import AbstractLayers, Xavier
 from learndyn.networks.taps import tap
-from learndyn.numerics.checks import positive_int
+from learndyn.numerics import checks
 from learndyn.numerics.types import Array
 
 
@@ -28,10 +28,10 @@ class DeepLinear(AbstractNetwork):
     init: AbstractLayers
 
     def __init__(self, widths: Sequence[int], *, init: AbstractLayers | None = None):
-        if len(widths) < 2:
-            raise ValueError(f"widths: got {tuple(widths)}; allowed are at least two widths")
-        self.widths = tuple(positive_int("widths", width) for width in widths)
-        self.init = Xavier() if init is None else init
+        self.widths = checks.widths("widths", widths)
+        given = Xavier() if init is None else init
+        allowed = "a law of layers such as Xavier, SmallRandom or Aligned"
+        self.init = checks.instance("init", given, AbstractLayers, allowed)
 
     @property
     def depth(self) -> int:

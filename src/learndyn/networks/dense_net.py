@@ -11,7 +11,7 @@ from learndyn.networks import affine, links
 from learndyn.networks.base import Weights
 from learndyn.networks.layered import AbstractLayered
 from learndyn.networks.links import Links
-from learndyn.numerics.checks import fraction, positive_int, seed
+from learndyn.numerics import checks
 from learndyn.numerics.types import Array, Number
 
 
@@ -57,10 +57,8 @@ class DenseNet(AbstractLayered):
         output: str = "identity",
         gain: Number = 1.0,
     ):
-        if len(widths) < 2:
-            raise ValueError(f"widths: got {tuple(widths)}; allowed are at least two widths")
-        self.widths = tuple(positive_int("widths", width) for width in widths)
-        self.dropped, self.key = fraction("dropped", dropped), seed("key", key)
+        self.widths = checks.widths("widths", widths)
+        self.dropped, self.key = checks.fraction("dropped", dropped), checks.seed("key", key)
         self.activation, self.parameterisation, self.bias, self.output, self.gain = affine.checked(
             activation, parameterisation, bias, output, gain
         )

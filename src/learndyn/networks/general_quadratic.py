@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks.base import AbstractNetwork, Shape, Weights
-from learndyn.numerics.checks import finite, positive
+from learndyn.numerics.checks import finite, numbers, positive
 from learndyn.numerics.types import Array, Number
 
 
@@ -29,7 +29,7 @@ class GeneralQuadratic(AbstractNetwork):
     std: np.ndarray
 
     def __init__(self, sigma: Any, *, gamma: Number = 1e-3, std: Number = 1.0):
-        given = finite("sigma", np.asarray(sigma, dtype=np.float64))
+        given = finite("sigma", numbers("sigma", sigma))
         whole = np.diag(given) if given.ndim == 1 else given
         if whole.ndim != 2 or not np.array_equal(whole, whole.T):
             allowed = "a symmetric matrix, or a vector for a diagonal one"

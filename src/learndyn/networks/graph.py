@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from learndyn.numerics.checks import a_kind
+
 
 class Graph(NamedTuple):
     """A directed graph whose vertices are numbered from 0.
@@ -90,7 +92,7 @@ def _pairs(graph: Any) -> tuple[list[Any], list[tuple[Any, Any]]]:
         return [], [(u, v) for u, v in graph]
     except (TypeError, ValueError):
         allowed = "a networkx.DiGraph, a dict vertex → successors, or pairs (from, to)"
-        raise ValueError(f"graph: got a {type(graph).__name__}; allowed is {allowed}") from None
+        raise ValueError(f"graph: got {a_kind(graph)}; allowed is {allowed}") from None
 
 
 def _check_edges(edges: np.ndarray, names: list[Any]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from learndyn.numerics.checks import finite, positive
+from learndyn.numerics.checks import finite, numbers, positive
 from learndyn.numerics.linalg import orthonormal_rows
 from learndyn.numerics.types import Array, Number
 from learndyn.numerics.values import Value
@@ -73,7 +73,7 @@ class Aligned(AbstractLayers):
     strengths: np.ndarray
 
     def __init__(self, strengths: Number | list):
-        self.strengths = finite("strengths", np.asarray(strengths, dtype=np.float64))
+        self.strengths = finite("strengths", numbers("strengths", strengths))
 
     def sample(
         self, rng: np.random.Generator, widths: tuple[int, ...], target: Array | None

@@ -7,7 +7,7 @@ import equinox as eqx
 import numpy as np
 
 from learndyn.networks.base import AbstractNetwork, Shape, Weights
-from learndyn.numerics.checks import finite, positive_int
+from learndyn.numerics.checks import finite, numbers, positive_int
 from learndyn.numerics.types import Array
 
 
@@ -24,7 +24,7 @@ class LinearTeacher(AbstractNetwork):
 
     def __init__(self, outputs: int, matrix: Sequence | np.ndarray | None = None):
         self.outputs = rows = positive_int("outputs", outputs)
-        self.matrix = None if matrix is None else finite("matrix", np.asarray(matrix, np.float64))
+        self.matrix = None if matrix is None else finite("matrix", numbers("matrix", matrix))
         if self.matrix is not None and (self.matrix.ndim != 2 or len(self.matrix) != rows):
             came = self.matrix.shape
             raise ValueError(f"matrix: got shape {came}; allowed is ({rows}, inputs)")

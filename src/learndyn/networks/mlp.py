@@ -8,7 +8,7 @@ import numpy as np
 from learndyn.networks import affine
 from learndyn.networks.base import Weights
 from learndyn.networks.layered import AbstractLayered
-from learndyn.numerics.checks import positive_int
+from learndyn.numerics import checks
 from learndyn.numerics.types import Array, Number
 
 
@@ -46,9 +46,7 @@ class MLP(AbstractLayered):
         output: str = "identity",
         gain: Number = 1.0,
     ):
-        if len(widths) < 2:
-            raise ValueError(f"widths: got {tuple(widths)}; allowed are at least two widths")
-        self.widths = tuple(positive_int("widths", width) for width in widths)
+        self.widths = checks.widths("widths", widths)
         self.activation, self.parameterisation, self.bias, self.output, self.gain = affine.checked(
             activation, parameterisation, bias, output, gain
         )

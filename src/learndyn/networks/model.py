@@ -15,6 +15,7 @@ from learndyn.networks.base import AbstractNetwork, Weights
 from learndyn.networks.chain import Chain, chain_of
 from learndyn.networks.kernel import kernel
 from learndyn.networks.probed import Loss
+from learndyn.numerics.checks import a_kind
 from learndyn.numerics.jaxprs import equations
 from learndyn.numerics.precision import compiled_in_float64, in_float64
 from learndyn.numerics.types import Array
@@ -59,7 +60,7 @@ class Model(eqx.Module):
     def outputs_each(self, x: Array) -> int:
         found = _shape_of(self, x)
         if not isinstance(found, jax.ShapeDtypeStruct):
-            came = f"a {type(found).__name__} of {len(jax.tree.leaves(found))}"
+            came = f"{a_kind(found)} of {len(jax.tree.leaves(found))}"
             raise ValueError(f"outputs: got {came}; allowed is one array, (examples, …)")
         if found.shape[:1] != (1,):
             came = f"shape {found.shape} for one example"

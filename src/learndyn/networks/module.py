@@ -11,7 +11,7 @@ import numpy as np
 from learndyn.networks.base import AbstractNetwork, Shape, Weights
 from learndyn.networks.model import Model
 from learndyn.networks.probed import Probed
-from learndyn.numerics.checks import one_of
+from learndyn.numerics.checks import a_kind, one_of
 from learndyn.numerics.types import Array
 
 PRECISIONS = ("float32", "float64")
@@ -104,7 +104,7 @@ def as_model(module: Any, *, batched: bool = False) -> Any:
     if not isinstance(module, Model):
         if not (isinstance(module, eqx.Module) and callable(module)):
             raise ValueError(
-                f"model: got a {type(module).__name__}; allowed is Model(network, weights), a "
+                f"model: got {a_kind(module)}; allowed is Model(network, weights), a "
                 "callable equinox module or a PyTorch module"
             )
         network = ModuleNetwork(module, batched=batched)

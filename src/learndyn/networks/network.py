@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks.base import AbstractNetwork, Shape, Weights
-from learndyn.numerics.checks import function, positive_int
+from learndyn.numerics.checks import function, widths
 from learndyn.numerics.types import Array
 
 
@@ -22,7 +22,7 @@ class Network(AbstractNetwork):
     Args:
         init: key → weights, with a `jax.random` key; None where weights are always given.
         apply: (weights, x) → outputs, (batch, …); scalars are (batch,).
-        shape: of one input, which only a teacher must state.
+        shape: of one input; None takes any.
 
     Example:
         >>> import equinox as eqx, jax
@@ -46,8 +46,7 @@ class Network(AbstractNetwork):
     ):
         self.init = None if init is None else function("init", init)
         self.apply = function("apply", apply)
-        given = None if shape is None else tuple(shape)
-        self.shape = given and tuple(positive_int("shape", n) for n in given)
+        self.shape = None if shape is None else widths("shape", shape, least=0)
 
     @property
     def input_shape(self) -> Shape | None:

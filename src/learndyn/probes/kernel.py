@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from learndyn.networks import as_model
 from learndyn.numerics import dense
-from learndyn.numerics.checks import instance, non_negative, one_of
+from learndyn.numerics.checks import a_kind, instance, non_negative, one_of
 from learndyn.numerics.lanczos import top_eigen
 from learndyn.numerics.types import Array, Number
 from learndyn.probes.examples import (
@@ -259,5 +259,5 @@ def _batches(x: Any) -> Any:
         x = checked_inputs("x", x)
         return [x[i : i + BATCH] for i in range(0, len(x), BATCH)]
     if not isinstance(x, Iterable):
-        raise ValueError(f"x: got a {type(x).__name__}; allowed is an array, or batches of them")
+        raise ValueError(f"x: got {a_kind(x)}; allowed is an array, or batches of them")
     return list(x) if isinstance(x, Iterator) else x

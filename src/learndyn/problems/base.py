@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks.base import AbstractNetwork, Weights
+from learndyn.numerics.checks import a_kind
 from learndyn.numerics.random import HELD_OUT_KEY, Source, key_of_run
 from learndyn.numerics.types import Array
 from learndyn.numerics.values import Value
@@ -92,6 +93,14 @@ class AbstractProblem(Value):
     def draw_teacher(self, rng: np.random.Generator) -> Weights:
         """The teacher's weights, drawn or given; an empty tuple where there is no teacher."""
         return self.fixed_teacher
+
+    def check_teacher(self, teacher: Weights) -> None:
+        """Raises a ValueError where the teacher's weights are not what the problem has."""
+        if self.fixed_teacher == () and jax.tree.leaves(teacher):
+            came = a_kind(self)
+            raise ValueError(
+                f"teacher: got weights for {came}, which has no teacher; allowed is None"
+            )
 
     @property
     def input_axes(self) -> int:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks.base import AbstractNetwork, Weights
-from learndyn.numerics.checks import finite
+from learndyn.numerics.checks import a_kind, finite
 from learndyn.numerics.dense import pinv
 from learndyn.numerics.precision import in_float64
 from learndyn.numerics.random import Source
@@ -129,7 +129,7 @@ def _examples(name: str, x: Array, y: Array) -> Examples:
 def _pair(name: str, pair: Any, like: tuple[np.ndarray, np.ndarray] | None):
     """Inputs and targets of one set, checked; `like` is the set whose shapes they must have."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise ValueError(f"{name.strip()}: got a {type(pair).__name__}; allowed is a pair (x, y)")
+        raise ValueError(f"{name.strip()}: got {a_kind(pair)}; allowed is a pair (x, y)")
     x, y = _numbers(f"{name}x", pair[0]), _targets(f"{name}y", pair[1])
     if x.ndim < 2 or y.ndim < 1 or len(x) != len(y) or not len(x):
         shapes = f"{name}x {x.shape} and y {y.shape}"
@@ -147,10 +147,12 @@ def _pair(name: str, pair: Any, like: tuple[np.ndarray, np.ndarray] | None):
 def _numbers(name: str, values: Any) -> np.ndarray:
     try:
         array = np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{name}: got rows of unequal length; allowed is one shape") from None
+    except Exception:  # rows of unequal length, objects that refuse to be read
+        came = "rows of unequal length" if isinstance(values, list | tuple) else a_kind(values)
+        raise ValueError(f"{name}: got {came}; allowed are real numbers of one shape") from None
     if array.dtype.kind not in "fiub":
-        raise ValueError(f"{name}: got {array.dtype}; allowed are real numbers")
+        came = a_kind(values) if array.dtype == object else array.dtype
+        raise ValueError(f"{name}: got {came}; allowed are real numbers")
     return finite(name, array) if array.dtype.kind == "f" else array
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.numerics.checks import finite
+from learndyn.numerics.checks import finite, instance, numbers
 from learndyn.numerics.random import Source
 from learndyn.numerics.types import Array
 from learndyn.numerics.values import Value
@@ -28,9 +28,10 @@ class Gaussian(Value):
     frame: np.ndarray | None = None
 
     def __post_init__(self):
+        instance("spectrum", self.spectrum, Spectrum, "a spectrum such as Isotropic or PowerLaw")
         if self.frame is None:
             return
-        frame = finite("frame", np.asarray(self.frame, dtype=np.float64))
+        frame = finite("frame", numbers("frame", self.frame))
         object.__setattr__(self, "frame", frame)
         square = frame.shape == (self.dim, self.dim)
         if not square or not np.allclose(frame.T @ frame, np.eye(self.dim), atol=1e-8):

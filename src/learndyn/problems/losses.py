@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks import AbstractNetwork
-from learndyn.numerics.checks import positive
+from learndyn.numerics.checks import instance, positive
 from learndyn.numerics.types import Array, Number
 from learndyn.numerics.values import Value
 
@@ -110,10 +110,7 @@ def loss_given(loss: AbstractLoss | None, loss_scale: Number | None) -> Abstract
         raise ValueError("loss_scale: got one beside `loss`; allowed is one of the two")
     if loss is None:
         return SquaredLoss(0.5 if loss_scale is None else _scale(loss_scale))
-    if not isinstance(loss, AbstractLoss):
-        came = type(loss).__name__
-        raise ValueError(f"loss: got a {came}; allowed is SquaredLoss(scale) or CrossEntropy()")
-    return loss
+    return instance("loss", loss, AbstractLoss, "SquaredLoss(scale) or CrossEntropy()")
 
 
 def _scale(loss_scale: Number) -> np.ndarray:

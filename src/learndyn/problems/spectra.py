@@ -4,7 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from learndyn.numerics.checks import finite, positive, positive_int
+from learndyn.numerics.checks import (
+    LARGEST_COUNT,
+    finite,
+    numbers,
+    positive,
+    positive_int,
+    shown,
+)
 from learndyn.numerics.types import Number
 from learndyn.numerics.values import Value
 
@@ -23,20 +30,21 @@ class Spectrum(Value):
     counts: np.ndarray
 
     def __init__(self, values: Sequence[float] | np.ndarray, counts: Sequence[int] | np.ndarray):
-        self.values = np.atleast_1d(np.asarray(values, dtype=np.float64))
-        given = np.atleast_1d(np.asarray(counts))
+        self.values = np.atleast_1d(finite("values", numbers("values", values)))
+        given = np.atleast_1d(finite("counts", numbers("counts", counts)))
+        if self.values.ndim != 1 or self.values.shape != given.shape or not self.values.size:
+            shapes = f"{self.values.shape} beside counts {given.shape}"
+            raise ValueError(f"values: got {shapes}; allowed are two lists of one length")
+        if np.any(given < 1) or np.any(given != np.rint(given)):
+            raise ValueError(f"counts: got {shown(counts)}; allowed are positive integers")
+        if given.sum() > LARGEST_COUNT:
+            raise ValueError(f"counts: got {shown(counts)}; allowed are up to 2^53 together")
         self.counts = given.astype(np.int64)
-        finite("values", self.values)
-        if self.values.ndim != 1 or self.values.shape != given.shape:
-            shapes = f"values {self.values.shape}, counts {given.shape}"
-            raise ValueError(f"Spectrum: got {shapes}; allowed are two lists of one length")
         if np.any(self.values <= 0):
             bad = self.values[self.values <= 0][0]
             raise ValueError(f"values: got {bad:g}; allowed are positive eigenvalues")
         if np.any(np.diff(self.values) >= 0):
             raise ValueError("values: got an unsorted list; allowed are descending eigenvalues")
-        if np.any(self.counts < 1) or np.any(self.counts != given):
-            raise ValueError(f"counts: got {given.tolist()}; allowed are positive integers")
 
     @property
     def dim(self) -> int:

@@ -2,6 +2,7 @@
 
 from typing import cast
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
@@ -36,6 +37,8 @@ class TeacherStudent(AbstractProblem):
     teacher: AbstractNetwork
     label_noise: np.ndarray
     loss: AbstractLoss
+    # The dimension, which is not known while tracing, where the teacher does not say it either.
+    size: int | None = eqx.field(init=False, static=True)
 
     def __init__(
         self,
@@ -48,9 +51,10 @@ class TeacherStudent(AbstractProblem):
     ):
         self.inputs = Gaussian(inputs) if isinstance(inputs, Spectrum) else inputs
         self.teacher = teacher
-        instance("inputs", self.inputs, Gaussian, "a spectrum or a Gaussian")
-        instance("teacher", teacher, AbstractNetwork, "a network")
+        instance("inputs", self.inputs, Gaussian, "a spectrum such as Isotropic, or a Gaussian")
+        instance("teacher", teacher, AbstractNetwork, "a network such as Committee or Network")
         teacher.check_input((self.inputs.dim,))
+        self.size = self.inputs.dim if teacher.input_shape is None else None
         self.label_noise = non_negative("label_noise", label_noise)
         self.loss = loss_given(loss, loss_scale)
 
@@ -77,13 +81,19 @@ class TeacherStudent(AbstractProblem):
         return self.teacher.fixed_weights
 
     def draw_teacher(self, rng: np.random.Generator) -> Weights:
-        return self.teacher.sample(rng, self.input_shape)
+        return self.teacher.sample(rng, self.input_shape, None)
+
+    def check_teacher(self, teacher: Weights) -> None:
+        self.teacher.check_weights(teacher, self.input_shape, "teacher")
+
+    def _dim(self, teacher: Weights) -> int:
+        return self.teacher.dim_of(teacher) if self.size is None else self.size
 
     def sampler(self, teacher: Weights, dtype) -> Sampler:
         return self._sampler(teacher, dtype, noisy=True)
 
     def _sampler(self, teacher: Weights, dtype, noisy: bool) -> Sampler:
-        inputs = self.inputs.sampler(self.teacher.dim_of(teacher), dtype)
+        inputs = self.inputs.sampler(self._dim(teacher), dtype)
         noise = jnp.asarray(self.label_noise).astype(dtype)
 
         def sample(source: Source, shape: tuple[int, ...]) -> tuple[Array, Array]:
@@ -108,7 +118,7 @@ class TeacherStudent(AbstractProblem):
         statistics = self.map_statistics(teacher)
         if statistics is not None and network.is_linear:
             # A linear network's matrix is what it makes of the unit vectors, transposed.
-            unit = jnp.eye(self.teacher.dim_of(teacher))
+            unit = jnp.eye(self._dim(teacher))
             matrix = lambda w: network(w, unit).T
             return lambda w: map_loss(self.loss_scale, matrix(w), statistics)
         if not (isinstance(network, Committee) and isinstance(self.teacher, Committee)):
@@ -120,7 +130,7 @@ class TeacherStudent(AbstractProblem):
     def map_statistics(self, teacher: Weights) -> MapStatistics | None:
         if not isinstance(self.teacher, LinearTeacher):
             return None
-        dim = self.teacher.dim_of(teacher)
+        dim = self._dim(teacher)
         root = jnp.diag(jnp.sqrt(self.inputs.variances(dim)) * jnp.ones(dim))
         turn = self.inputs.from_eigenbasis
         return MapStatistics(teacher, turn(turn(root).T))

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from learndyn.networks import AbstractNetwork
 from learndyn.networks.base import Weights
+from learndyn.numerics.checks import a_kind
 from learndyn.numerics.random import Source
 from learndyn.numerics.types import Array
 from learndyn.problems import AbstractProblem
@@ -36,10 +37,9 @@ def check_batches(problem: AbstractProblem, batch: int, sampling: str) -> None:
         return
     every = problem.examples()
     if every is None:
-        name = type(problem).__name__
         raise ValueError(
-            f"sampling: got 'epochs' for a {name}, whose examples are fresh; allowed with a "
-            "Dataset, or 'replacement'"
+            f"sampling: got 'epochs' for {a_kind(problem)}, whose examples are fresh; "
+            "allowed with a Dataset, or 'replacement'"
         )
     if batch > len(every.x):
         raise ValueError(

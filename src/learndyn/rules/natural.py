@@ -17,7 +17,7 @@ from jax.flatten_util import ravel_pytree
 
 from learndyn.networks import AbstractNetwork, DeepLinear
 from learndyn.networks.base import Weights
-from learndyn.numerics.checks import non_negative, one_of, positive
+from learndyn.numerics.checks import non_negative, number, one_of, positive
 from learndyn.numerics.matrix_product import FORMS, inverse_power, natural_direction, product
 from learndyn.numerics.types import Array, Number
 from learndyn.problems import AbstractProblem, Examples, MapStatistics, SquaredLoss
@@ -57,9 +57,9 @@ class NaturalGradient(AbstractDeterministicRule):
         clip: Number | None = None,
     ):
         self.learning_rate = positive("learning_rate", learning_rate)
-        self.power = float(power)
+        allowed = "a number from 0 to 1 (power = 1/q with q ≥ 1)"
+        self.power = float(number("power", power, allowed))
         if not 0 <= self.power <= 1:
-            allowed = "a number between 0 and 1 (power = 1/q with q ≥ 1)"
             raise ValueError(f"power: got {power!r}; allowed is {allowed}")
         self.blocks = one_of("blocks", blocks, (False, True))
         self.damping = non_negative("damping", damping)

@@ -9,7 +9,7 @@ import optax
 
 from learndyn.networks import AbstractNetwork
 from learndyn.networks.base import Weights
-from learndyn.numerics.checks import instance, one_of, positive_int
+from learndyn.numerics.checks import a_kind, instance, one_of, positive_int
 from learndyn.numerics.random import Source
 from learndyn.problems import AbstractProblem
 from learndyn.rules.base import AbstractGradientRule, AbstractRule, Bound, Memory
@@ -46,9 +46,11 @@ class Optax(AbstractRule):
         sampling: str = "replacement",
         estimator: AbstractGradientRule | None = None,
     ):
-        if not (hasattr(transformation, "init") and hasattr(transformation, "update")):
-            came = type(transformation).__name__
-            raise ValueError(f"transformation: got a {came}; allowed is one of optax")
+        parts = (getattr(transformation, name, None) for name in ("init", "update"))
+        if not all(map(callable, parts)):
+            came = a_kind(transformation)
+            allowed = "an optax transformation such as optax.adam(1e-3)"
+            raise ValueError(f"transformation: got {came}; allowed is {allowed}")
         self.transformation = transformation
         self.batch = None if batch is None else positive_int("batch", batch)
         self.sampling = one_of("sampling", sampling, SAMPLINGS)

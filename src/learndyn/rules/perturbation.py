@@ -10,7 +10,7 @@ import numpy as np
 
 from learndyn.networks import AbstractNetwork, forward
 from learndyn.networks.base import Weights
-from learndyn.numerics.checks import one_of, positive, positive_int
+from learndyn.numerics.checks import a_kind, one_of, positive, positive_int
 from learndyn.numerics.random import Source, Stream
 from learndyn.numerics.types import Array, Number
 from learndyn.problems import AbstractProblem
@@ -166,8 +166,7 @@ def missed(
     """
     _, nodes = forward(network, weights, x)
     if not nodes:
-        came = type(network).__name__
-        return f"network: got a {came} without nodes; allowed is one with tap(name, h)"
+        return f"network: got {a_kind(network)} without nodes; allowed is one with tap(name, h)"
     for name, h in nodes.items():
         if h.shape[: len(examples)] != examples:
             allowed = f"the examples' axes {examples} in front"

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks.base import Weights
-from learndyn.numerics.checks import positive_int, seed
+from learndyn.numerics.checks import instance, positive_int, seed
 from learndyn.numerics.precision import to_numpy
 from learndyn.numerics.random import Source, key_of_run
 from learndyn.numerics.types import Array
@@ -37,6 +37,7 @@ def update(
     Raises:
         ValueError: where the teacher is missing, or weights do not fit the network.
     """
+    instance("system", system, System, "a System")
     key = seed("key", key)
     weights, teacher = given_weights(system, weights, teacher)
     dtype = jax.tree.leaves(weights)[0].dtype

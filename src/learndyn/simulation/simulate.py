@@ -9,7 +9,15 @@ import numpy as np
 import xarray as xr
 
 from learndyn.networks.base import Weights
-from learndyn.numerics.checks import increasing_times, instance, one_of, positive_int, seed
+from learndyn.numerics.checks import (
+    function,
+    increasing_times,
+    instance,
+    one_of,
+    positive_int,
+    seed,
+    shown,
+)
 from learndyn.numerics.progress import Counter, Report, reporting
 from learndyn.records import Recording, Variable, make_record
 from learndyn.records.schema import Stopwatch
@@ -23,6 +31,8 @@ from learndyn.system import System
 from learndyn.theory import AbstractTheory, clock_of, find_theory
 from learndyn.theory.chain import AbstractChain
 from learndyn.theory.dynamics import continuous
+
+RESERVED = ("time", "step", "run", "start", "outcome", "diverged_at")  # see `make_record`
 
 
 def simulate(
@@ -71,9 +81,10 @@ def simulate(
     Raises:
         ValueError: for an argument that is not allowed.
     """
+    instance("system", system, System, "a System")
     times, runs, key = increasing_times(times), positive_int("runs", runs), seed("key", key)
     one_of("dtype", dtype, ("float32", "float64"))
-    probes, theory = probes or {}, find_theory(system)
+    probes, theory = _probes(probes), find_theory(system)
     method, chain = choose(system, theory, method, probes)
     rate = check_flow(system).learning_rate if method == "flow" else None
     clock = clock_of(system, theory) if rate is None else continuous(rate, 1.0)
@@ -148,12 +159,25 @@ class _Plan(NamedTuple):
 
 def _starts(system, theory, start, starts, key) -> Sequence[Start]:
     if starts is None:
-        return [draw(system, theory, key) if start is None else start]
+        return [draw(system, theory, key) if start is None else Start.of(start)]
     if start is not None:
         raise ValueError("starts: got some beside a start; allowed is one of the two")
-    if not isinstance(starts, Sequence) or not starts:
-        raise ValueError(f"starts: got {starts!r}; allowed is a list of starts")
-    return [instance("starts", each, Start, "a list of starts") for each in starts]
+    if not isinstance(starts, list | tuple) or not starts:
+        raise ValueError(f"starts: got {shown(starts)}; allowed is a list of starts")
+    return [Start.of(each, "starts") for each in starts]
+
+
+def _probes(probes: Any) -> Mapping[str, Probe]:
+    if probes is None:
+        return {}
+    instance("probes", probes, Mapping, "a dict name → function of a Model")
+    for name, probe in probes.items():
+        instance("probes", name, str, "a dict name → function of a Model")
+        function(f"probes[{name!r}]", probe)
+        if name in RESERVED:
+            allowed = "another name"
+            raise ValueError(f"probes: got {name!r}, which every record has; allowed is {allowed}")
+    return probes
 
 
 def _direct(plan: _Plan, count: Counter) -> tuple[Recording, dict[str, Any]]:

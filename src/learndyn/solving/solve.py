@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from learndyn.numerics.checks import increasing_times, one_of, positive, seed
+from learndyn.numerics.checks import increasing_times, instance, one_of, positive, seed
 from learndyn.numerics.divergence import bound_of, diverged_rows
 from learndyn.numerics.pieces import pieces
 from learndyn.numerics.precision import to_numpy
@@ -70,13 +70,16 @@ def solve(
         NoTheory: where no theory covers the system.
         ValueError: for times, tolerances or an order that are not allowed.
     """
+    instance("system", system, System, "a System")
     times, key = increasing_times(times), seed("key", key)
+    one_of("fluctuations", fluctuations, (False, True))
+    one_of("states", states, (False, True))
     found = theory_of(system, theory)
     one_of("order", order, found.orders)
     moves = given("order", found.dynamics(order), order)
     noise = given("fluctuations", found.noise(order), True) if fluctuations else None
     # As `start` draws it, but a state of the theory that is named.
-    start = Start(*found.draw(key)) if start is None else start
+    start = Start(*found.draw(key)) if start is None else Start.of(start)
     tolerances = positive("rtol", rtol), positive("atol", atol)
     state, clock = found.as_state(start.state), moves.clock
     coverage = found.covers_start(start.state, start.realise)

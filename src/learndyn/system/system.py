@@ -27,7 +27,10 @@ class System(Value):
     def __init__(self, problem: Any, network: Any, rule: Any):
         instance("problem", problem, AbstractProblem, "a problem such as TeacherStudent or Dataset")
         instance("network", network, AbstractNetwork, "a network such as Committee, MLP or Network")
-        allowed = "a rule such as SGD, NaturalGradient or Optax(transformation)"
+        allowed = (
+            "a rule: SGD, GradientDescent, NaturalGradient, NodePerturbation, or "
+            "Optax(transformation) for one of optax"
+        )
         instance("rule", rule, AbstractRule, allowed)
         problem.check_network(network)
         rule.check_problem(problem)

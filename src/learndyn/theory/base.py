@@ -23,6 +23,19 @@ from learndyn.theory.dynamics import Clock, Flow, Map, Noise, Refused, State
 Realise = Callable[[], tuple[Weights, Weights]]
 
 
+class Given(NamedTuple):
+    """What realises a start whose weights and teacher are known already.
+
+    A class, unlike a lambda, can be sent to other processes.
+    """
+
+    weights: Weights
+    teacher: Weights
+
+    def __call__(self) -> tuple[Weights, Weights]:
+        return self.weights, self.teacher
+
+
 class Coverage(NamedTuple):
     """Whether a theory covers a system, and why."""
 
@@ -55,6 +68,7 @@ class AbstractTheory(Value):
     reference: ClassVar[tuple[Reference, ...]]
     variables: ClassVar[dict[str, Variable]]
     orders: ClassVar[tuple[str, ...]]
+    units: ClassVar[dict[str, str]] = {}  # of landmarks
 
     @classmethod
     @abc.abstractmethod
@@ -152,6 +166,10 @@ class AbstractTheory(Value):
         A theory may take arguments by name, all of them with a default.
         """
         return {}
+
+    def landmark_units(self, **arguments: Any) -> dict[str, str]:
+        """The unit of every landmark that `landmarks` gives for these arguments."""
+        return {name: self.units[name] for name in self.landmarks(**arguments)}
 
 
 def sample(system: System, key: int) -> tuple[Weights, Weights]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from learndyn.numerics.checks import one_of
+from learndyn.numerics.checks import instance, one_of, shown
 from learndyn.system import System
 from learndyn.theory.base import AbstractTheory, NoTheory
 from learndyn.theory.committee.theory import CommitteeTheory
@@ -26,7 +26,7 @@ def register(kind: type[AbstractTheory]) -> type[AbstractTheory]:
         The same, so that `@register` stands above a class.
     """
     if not (isinstance(kind, type) and issubclass(kind, AbstractTheory)):
-        raise ValueError(f"kind: got {kind!r}; allowed is a subclass of AbstractTheory")
+        raise ValueError(f"kind: got {shown(kind)}; allowed is a subclass of AbstractTheory")
     names = [known.name for known in THEORIES]
     place = names.index(kind.name) if kind.name in names else len(names)
     THEORIES[place : place + 1] = [kind]
@@ -56,12 +56,13 @@ def theory_of(system: System, theory: Any = None) -> AbstractTheory:
     Raises:
         NoTheory: where none covers it; the message lists each theory with the reason.
     """
+    instance("system", system, System, "a System")
     if theory is not None:
         return _named(system, theory)
     found = find_theory(system)
     if found is None:
         reasons = "; ".join(f"{kind.name}: {kind.covers(system).reason}" for kind in THEORIES)
-        raise NoTheory(f"no theory covers this system ({reasons}); `simulate` still runs it")
+        raise NoTheory(f"no theory covers this system ({reasons}); `simulate` needs none")
     return found
 
 

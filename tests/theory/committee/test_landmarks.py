@@ -32,7 +32,7 @@ def test_erf_plateau(K, a, b, std):
     np.testing.assert_allclose(seen["error"], found["plateau_error"], rtol=1e-12)
     top = jacobian_spectrum(theory, state).rates[: 2 * (K - 1)] / 0.2
     np.testing.assert_allclose(top, found["plateau_growth_rate"], rtol=1e-9)
-    assert found["escape_time"] == pytest.approx(1 / found["plateau_growth_rate"])
+    assert found["escape_time_constant"] == pytest.approx(1 / found["plateau_growth_rate"])
 
 
 def test_erf_escape_time_of_the_paper():
@@ -40,7 +40,7 @@ def test_erf_escape_time_of_the_paper():
     net = lambda: ld.Committee(4, "erf", scale=0.5, init=ld.Typical())
     data = ld.TeacherStudent(ld.PowerLaw(7000, 10, 0.25), net())
     found = ld.theory_of(ld.System(data, net(), ld.SGD(0.1))).landmarks()
-    assert found["escape_time"] / 0.1 == pytest.approx(478.10648430259596, rel=1e-12)
+    assert found["escape_time_constant"] / 0.1 == pytest.approx(478.10648430259596, rel=1e-12)
     assert found["plateau_error"] == pytest.approx(0.007094315967593768, rel=1e-12)
     assert found["plateau_R"] == pytest.approx(0.1889822365046136, rel=1e-12)
     assert found["plateau_Q"] == pytest.approx(1 / 7, rel=1e-12)

@@ -69,7 +69,7 @@ def _one(params: Params, p: int, key: int) -> xr.Dataset:
     whole = _flow(params, start(params.epsilon), params.whole)
     size = np.sqrt(np.mean(plateau.R**2))
     times = {"time": errors[0]["time"].values}
-    return xr.Dataset({**reductions, "size": size, "half": ld.analysis.escape_time(whole)}, times)
+    return xr.Dataset({**reductions, "size": size, "half": ld.analysis.fall_time(whole)}, times)
 
 
 def _flow(params: Params, state: ld.Overlaps, length: float) -> xr.Dataset:

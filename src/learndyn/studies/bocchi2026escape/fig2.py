@@ -84,7 +84,7 @@ def _one(params: Params, p: int, epsilon: float, x: float, start: int) -> tuple[
     # Starts of size ε² must stand above the absolute tolerance.
     record = ld.solve(system, times, start=ld.start(system, state=state), atol=1e-13)
     error = record["error"].values
-    return float(ld.analysis.escape_time(record)), float(error[-1] / error[0])
+    return float(ld.analysis.fall_time(record)), float(error[-1] / error[0])
 
 
 def draw(data: xr.Dataset) -> Figure:

@@ -59,13 +59,13 @@ def _at_size(params: Params, N: int, direction: np.ndarray, report: Report) -> x
     theory, runs = _runs(params, N, params.overlap * direction, params.fixed_alpha, 2, silent)
     deviation = _deviation(theory, runs)
     theory, runs = _runs(params, N, N**-0.5 * direction, params.alpha, params.points, report)
-    escape = ld.analysis.escape_time(runs)
+    escape = ld.analysis.fall_time(runs)
     return xr.Dataset(
         {
             "deviation": ("run", deviation),
             "escape": ("run", escape.values),
             "jitter": float(escape.std(ddof=1)),
-            "predicted": float(ld.analysis.escape_time(theory)),
+            "predicted": float(ld.analysis.fall_time(theory)),
         }
     )
 

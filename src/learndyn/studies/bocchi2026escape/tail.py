@@ -68,7 +68,7 @@ def _solve(params: Params, p: int, p_star: int, relative: float) -> xr.Dataset:
         {
             "error": ("t", record["error"].values),
             "spare_norm": ("t", spare_norm(record["Q"].values, p_star)),
-            "learned": eta * ld.analysis.escape_time(record, fraction=LEARNED),
+            "learned": eta * ld.analysis.fall_time(record, fraction=LEARNED),
         },
         {"t": ("t", t, {"long_name": "time t = ηα"})},
     )

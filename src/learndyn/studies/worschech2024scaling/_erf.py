@@ -76,7 +76,7 @@ def leaving(record: xr.Dataset, plateau_error: float, fraction: float) -> xr.Dat
     All runs of the record begin alike.
     """
     first = float(record["error"].isel(time=0).mean())
-    return ld.analysis.escape_time(record, fraction=fraction * plateau_error / first)
+    return ld.analysis.fall_time(record, fraction=fraction * plateau_error / first)
 
 
 def apart(record: xr.Dataset) -> xr.DataArray:

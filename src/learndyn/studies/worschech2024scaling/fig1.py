@@ -77,7 +77,7 @@ def _one(params: Params, L: int) -> xr.Dataset:
         "mean": ("time", blank),
         "standard_error": ("time", blank),
         "length": 0.0 if np.isnan(plateau.length) else plateau.length,
-        "tau": ld.theory_of(system).landmarks()["escape_time"] / params.eta,
+        "tau": ld.theory_of(system).landmarks()["escape_time_constant"] / params.eta,
         **dict.fromkeys(("largest_z", "allowed_z", "wrong_z"), np.nan),
         "slow_rates": ("mode", _slow_rates(system, start.state.T)),
     }

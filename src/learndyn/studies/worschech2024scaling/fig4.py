@@ -73,7 +73,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
         "error_99_printed": errata.printed_eq99(*uniform, params.M),
         # τ_esc for T = 1, D = 0: Eq. 116, and exactly.
         "typical_116": erf_uniform.typical_escape_time(lam, params.M, ETA),
-        "typical_exact": ld.theory_of(system).landmarks()["escape_time"] / ETA,
+        "typical_exact": ld.theory_of(system).landmarks()["escape_time_constant"] / ETA,
         **flattest_point(record, float(expected["times_exact"].max())),
         "sigma_P": float(spread(record).sel(time=params.begin, method="nearest")),
         "growth": growth_time(record, params.grown, R_star),

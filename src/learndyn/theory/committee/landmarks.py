@@ -13,11 +13,30 @@ from learndyn.theory.committee.plateau import erf as erf_plateau
 from learndyn.theory.committee.plateau import quadratic as quadratic_plateau
 from learndyn.theory.committee.setting import Setting
 
+TIME = "learning rate × steps / N"  # t = η α
+RATE = f"1 / ({TIME})"
+UNITS = {
+    "critical_learning_rate": "learning rate",
+    "plateau_error": "1",
+    "plateau_R": "1",
+    "plateau_Q": "1",
+    "plateau_norm": "1",
+    "plateau_growth_rate": RATE,
+    "escape_time_constant": TIME,
+    "slow_rate": RATE,
+    "fast_rate": RATE,
+    "norm_fixed_point": "1",
+    "growth_rate": RATE,
+    "decay_rate": RATE,
+    "tail_error": f"({TIME})²",  # lim error · t²
+    "manifold_dimension": "1",
+}
+
 
 def of(setting: Setting) -> dict[str, float]:
     """Predicted landmarks at typical T, that is T^(l) = (1/N) tr Σ^l and no off-diagonal ones.
 
-    Rates are per t = η α and times are in t. Empty where none is known.
+    Rates are per t = η α and times are in t (`UNITS`). Empty where none is known.
     """
     activation, trainable = setting.student.activation, setting.student.trainable
     if trainable is not None and trainable < setting.spectrum.dim:
@@ -61,7 +80,7 @@ def _erf_plateau(setting: Setting) -> dict[str, Any]:
         "plateau_R": state.R[0, 0, 0],
         "plateau_Q": state.Q[0, 0, 0],
         "plateau_growth_rate": rate,
-        "escape_time": 1 / rate,
+        "escape_time_constant": 1 / rate,
     }
 
 

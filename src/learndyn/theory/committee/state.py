@@ -6,6 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from learndyn.numerics.checks import a_kind
 from learndyn.numerics.linalg import smallest_eigenvalue
 from learndyn.numerics.precision import as_float64
 from learndyn.numerics.semidefinite import gram_factor
@@ -116,7 +117,7 @@ def checked(state: Any, levels: int, units: int, teacher_units: int) -> Overlaps
             weights can have.
     """
     if not isinstance(state, Overlaps):
-        raise ValueError(f"state: got a {type(state).__name__}; allowed is an Overlaps")
+        raise ValueError(f"state: got {a_kind(state)}; allowed is an Overlaps")
     if state.R.shape != (levels, units, teacher_units):
         allowed = (levels, units, teacher_units)
         raise ValueError(f"state: got R of shape {state.R.shape}; allowed is {allowed}")

@@ -3,6 +3,7 @@
 The right-hand sides stand in `dynamics.overlaps`.
 """
 
+import functools
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -12,7 +13,7 @@ import numpy as np
 
 from learndyn.networks import Committee
 from learndyn.networks.base import Weights
-from learndyn.numerics.checks import one_of
+from learndyn.numerics.checks import a_kind, one_of
 from learndyn.numerics.precision import compiled_in_float64
 from learndyn.numerics.rosenbrock import Solve
 from learndyn.numerics.types import Array
@@ -54,12 +55,13 @@ class CommitteeTheory(AbstractTheory):
         "R": Variable(("student", "teacher"), "student-teacher overlap", ""),
         "error": Variable((), "generalisation error", ""),
     }
+    units: ClassVar[dict[str, str]] = landmarks.UNITS
 
     @classmethod
     def covers(cls, system: System) -> Coverage:
         problem, network, rule = system.problem, system.network, system.rule
         if not isinstance(network, Committee):
-            return Coverage("none", f"the network is a {type(network).__name__}, not a Committee")
+            return Coverage("none", f"the network is {a_kind(network)}, not a Committee")
         if not (isinstance(problem, TeacherStudent) and isinstance(problem.teacher, Committee)):
             return Coverage("none", "the target is not a Committee teacher")
         if network.activation != problem.teacher.activation:
@@ -85,7 +87,7 @@ class CommitteeTheory(AbstractTheory):
         state = realisation.draw(
             spectrum, student.init, teacher.init, student.units, teacher.units, key
         )
-        return state, lambda: self.realise(state, key)
+        return state, functools.partial(self.realise, state, key)
 
     def as_state(self, state: Any) -> Overlaps:
         _, student, teacher, _, spectrum = self._setting

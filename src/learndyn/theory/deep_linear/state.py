@@ -7,6 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from learndyn.numerics.checks import a_kind
 from learndyn.numerics.precision import as_float64
 from learndyn.numerics.types import Array
 
@@ -32,7 +33,7 @@ class Modes(eqx.Module):
 def checked(state: Any, modes: int, layers: int) -> Modes:
     """The modes, or a ValueError that names what is wrong with them."""
     if not isinstance(state, Modes):
-        raise ValueError(f"state: got a {type(state).__name__}; allowed is a Modes")
+        raise ValueError(f"state: got {a_kind(state)}; allowed is a Modes")
     if state.sigma.shape != (modes, layers):
         came, allowed = state.sigma.shape, (modes, layers)
         raise ValueError(f"state: got sigma of shape {came}; allowed is {allowed}")

@@ -18,7 +18,7 @@ import numpy as np
 from learndyn.networks import Aligned, DeepLinear
 from learndyn.networks.base import Weights
 from learndyn.networks.layers import aligned_layers
-from learndyn.numerics.checks import one_of
+from learndyn.numerics.checks import a_kind, one_of
 from learndyn.numerics.matrix_product import product
 from learndyn.numerics.precision import compiled_in_float64
 from learndyn.numerics.types import Array
@@ -28,6 +28,7 @@ from learndyn.system import System
 from learndyn.theory.base import (
     AbstractTheory,
     Coverage,
+    Given,
     Realise,
     Reference,
     Variable,
@@ -60,6 +61,11 @@ class DeepLinearTheory(AbstractTheory):
         "map": Variable(("mode",), "strength of a mode of the map", ""),
         "error": Variable((), "loss above its floor", ""),
     }
+    units: ClassVar[dict[str, str]] = {
+        "stiffness": "1",
+        "effective_depth": "1",
+        "rate": "1 / (learning rate × steps)",
+    }
 
     def __init__(self, system: System):
         self.system = system
@@ -71,7 +77,7 @@ class DeepLinearTheory(AbstractTheory):
     def covers(cls, system: System) -> Coverage:
         problem, network, rule = system.problem, system.network, system.rule
         if not isinstance(network, DeepLinear):
-            return Coverage("none", f"the network is a {type(network).__name__}, not DeepLinear")
+            return Coverage("none", f"the network is {a_kind(network)}, not DeepLinear")
         if not isinstance(rule, GradientDescent | NaturalGradient):
             return Coverage("none", f"the rule is {type(rule).__name__}, which samples")
         if problem.fixed_teacher is None:
@@ -95,7 +101,7 @@ class DeepLinearTheory(AbstractTheory):
 
     def draw(self, key: int) -> tuple[Modes, Realise]:
         weights, teacher = sample(self.system, key)
-        return self.project(weights, teacher), lambda: (weights, teacher)
+        return self.project(weights, teacher), Given(weights, teacher)
 
     def as_state(self, state: Any) -> Modes:
         widths = cast(DeepLinear, self.system.network).widths

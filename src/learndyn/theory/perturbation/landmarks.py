@@ -6,6 +6,14 @@ from learndyn.theory.perturbation import fixed_beta, sgd, wide
 from learndyn.theory.perturbation.setting import Setting
 from learndyn.theory.perturbation.state import Traces
 
+UNITS = {
+    "critical_learning_rate": "learning rate",
+    "optimal_learning_rate": "learning rate",
+    "minimal_time": "steps",
+    "training_time": "steps",
+    "finite_training_time": "steps",
+}
+
 
 def node_perturbation(
     of: Setting, start: Traces, target: float, per_rate: float

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from learndyn.numerics.checks import a_kind
 from learndyn.numerics.linalg import smallest_eigenvalue
 from learndyn.numerics.precision import as_float64
 from learndyn.numerics.types import Array
@@ -108,7 +109,7 @@ def checked(state: Any, inputs: int, outputs: int, teacher: np.ndarray | None) -
     if isinstance(state, Traces):
         return _checked_traces(state)
     if not isinstance(state, Gram):
-        raise ValueError(f"state: got a {type(state).__name__}; allowed is a Gram or Traces")
+        raise ValueError(f"state: got {a_kind(state)}; allowed is a Gram or Traces")
     if state.P.shape != (outputs, inputs):
         allowed = (outputs, inputs)
         raise ValueError(f"state: got P of shape {state.P.shape}; allowed is {allowed}")

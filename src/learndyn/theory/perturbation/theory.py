@@ -11,6 +11,7 @@ or five traces of it:
 The law of the Gram matrix itself is a Markov chain at every size (`chain`).
 """
 
+import functools
 from typing import Any, ClassVar, cast
 
 import equinox as eqx
@@ -19,13 +20,21 @@ import numpy as np
 
 from learndyn.networks import DeepLinear, LinearTeacher, Xavier
 from learndyn.networks.base import Weights
-from learndyn.numerics.checks import one_of, positive
+from learndyn.numerics.checks import a_kind, one_of, positive
 from learndyn.numerics.precision import compiled_in_float64
 from learndyn.numerics.types import Array, Number
 from learndyn.problems import SquaredLoss, TeacherStudent
 from learndyn.rules import SGD, NodePerturbation
 from learndyn.system import System
-from learndyn.theory.base import AbstractTheory, Coverage, Realise, Reference, Variable, sample
+from learndyn.theory.base import (
+    AbstractTheory,
+    Coverage,
+    Given,
+    Realise,
+    Reference,
+    Variable,
+    sample,
+)
 from learndyn.theory.chain import AbstractChain
 from learndyn.theory.dynamics import STEPS, Clock, Explicit, Flow, Integration, Map, Refused
 from learndyn.theory.perturbation import landmarks, node_perturbation, one_step, sgd, wide
@@ -54,12 +63,13 @@ class PerturbationTheory(AbstractTheory):
         "phi": Variable((), "projection of the map on its error, per entry", ""),
         "error": Variable((), "loss above its floor", ""),
     }
+    units: ClassVar[dict[str, str]] = landmarks.UNITS
 
     @classmethod
     def covers(cls, system: System) -> Coverage:
         problem, network, rule = system.problem, system.network, system.rule
         if not isinstance(network, DeepLinear):
-            return Coverage("none", f"the network is a {type(network).__name__}, not DeepLinear")
+            return Coverage("none", f"the network is {a_kind(network)}, not DeepLinear")
         if network.depth != 2:
             return Coverage("none", f"the network has {network.depth} layers of weights, not two")
         if not rule.samples:
@@ -92,11 +102,12 @@ class PerturbationTheory(AbstractTheory):
         init = cast(DeepLinear, self.system.network).init
         if not isinstance(init, Xavier):
             weights, teacher = sample(self.system, key)
-            return self.project(weights, teacher), lambda: (weights, teacher)
+            return self.project(weights, teacher), Given(weights, teacher)
         rng = np.random.default_rng(key)
         A = cast(np.ndarray, self.system.problem.draw_teacher(rng))
         state = draw(self._sizes, init.scale, A, rng)
-        return state, lambda: self.realise(state, key)  # pyright: ignore[reportReturnType]
+        weights_of = functools.partial(self.realise, state, key)
+        return state, weights_of  # pyright: ignore[reportReturnType]
 
     def as_state(self, state: Any) -> Gram | Traces:
         inputs, _, outputs = self._sizes

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from learndyn.networks import MLP, GeneralQuadratic, Taylor
+from learndyn.numerics.checks import a_kind
 from learndyn.numerics.precision import as_float64
 from learndyn.numerics.types import Array
 from learndyn.problems import Dataset, SquaredLoss
@@ -75,7 +76,7 @@ def refusal(system: System) -> str | None:
     if not isinstance(rule, GradientDescent):
         return f"the rule is {type(rule).__name__}, not GradientDescent"
     if not isinstance(problem, Dataset):
-        return f"the problem is a {type(problem).__name__}, not a Dataset"
+        return f"the problem is {a_kind(problem)}, not a Dataset"
     if not isinstance(problem.loss, SquaredLoss):
         return f"the loss is {type(problem.loss).__name__}, not SquaredLoss"
     x, y = examples(system)

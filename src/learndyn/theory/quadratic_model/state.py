@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
+from learndyn.numerics.checks import a_kind
 from learndyn.numerics.precision import as_float64
 from learndyn.numerics.types import Array
 
@@ -34,7 +35,7 @@ def checked(state: Any, c: np.ndarray, a: np.ndarray) -> Residuals:
     Weights have λ ≥ 2 √c |r + a| in every direction (of two factors, squares exceed products).
     """
     if not isinstance(state, Residuals):
-        raise ValueError(f"state: got a {type(state).__name__}; allowed is a Residuals")
+        raise ValueError(f"state: got {a_kind(state)}; allowed is a Residuals")
     if state.r.shape != c.shape:
         came, allowed = state.r.shape, c.shape
         raise ValueError(f"state: got directions of shape {came}; allowed is {allowed}")

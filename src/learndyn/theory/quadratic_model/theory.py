@@ -19,7 +19,15 @@ from learndyn.numerics.checks import one_of
 from learndyn.numerics.precision import compiled_in_float64
 from learndyn.numerics.types import Array
 from learndyn.system import System
-from learndyn.theory.base import AbstractTheory, Coverage, Realise, Reference, Variable, sample
+from learndyn.theory.base import (
+    AbstractTheory,
+    Coverage,
+    Given,
+    Realise,
+    Reference,
+    Variable,
+    sample,
+)
 from learndyn.theory.dynamics import STEPS, Clock, Flow, Map, Refused, continuous
 from learndyn.theory.quadratic_model import catapult, closed_map
 from learndyn.theory.quadratic_model.setting import Setting, examples, refusal
@@ -47,6 +55,14 @@ class QuadraticModelTheory(AbstractTheory):
         "kernel": Variable(("direction",), "eigenvalue of the tangent kernel", ""),
         "error": Variable((), "loss", ""),
     }
+    units: ClassVar[dict[str, str]] = {
+        "critical_learning_rate": "learning rate",
+        "maximal_learning_rate": "learning rate",
+        "second_critical_learning_rate": "learning rate",
+        "peak_loss": "1",
+        "peak_step": "steps",
+        "final_kernel": "1",
+    }
 
     def __init__(self, system: System):
         self.system = system
@@ -62,7 +78,7 @@ class QuadraticModelTheory(AbstractTheory):
 
     def draw(self, key: int) -> tuple[Residuals, Realise]:
         weights, teacher = sample(self.system, key)
-        return self.project(weights, teacher), lambda: (weights, teacher)
+        return self.project(weights, teacher), Given(weights, teacher)
 
     def as_state(self, state: Any) -> Residuals:
         return checked(state, np.asarray(self.setting.c), np.asarray(self.setting.a))

@@ -209,7 +209,7 @@ def test_typical_escape_time_scales_as_eq15_says():
     assert np.log2(tau(L, 2 * M) / tau(L, M)) == pytest.approx(2, abs=1 / M)
     assert np.log2(tau(2 * L, M) / tau(L, M)) == pytest.approx(-1, abs=2 * L**-0.5)
     system = theory_of(4, 4).system
-    exact = ld.theory_of(system).landmarks()["escape_time"] / ETA
+    exact = ld.theory_of(system).landmarks()["escape_time_constant"] / ETA
     assert erf_uniform.typical_escape_time(LAM, 4, ETA) == pytest.approx(exact, rel=1e-10)
 
 
