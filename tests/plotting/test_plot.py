@@ -89,10 +89,23 @@ def test_one_axis_has_one_unit_of_time(pair):
 
 def test_what_is_no_record_is_refused(pair):
     for given in (pair[0].isel(time=0), pair[0][["outcome"]]):
-        with pytest.raises(ValueError, match="record: got no variable of time; allowed"):
+        with pytest.raises(ValueError, match="record: got no coordinate 'time'; allowed"):
             ld.plot(given)
     with pytest.raises(ValueError, match="simulation: got no coordinate 'time'; allowed"):
         ld.plot(pair[0], pair[1].drop_vars(["time", "step"]))
+
+
+def test_runs_are_drawn_over_a_theory_and_not_over_runs(pair):
+    with pytest.raises(ValueError, match="record: got runs beside a simulation; allowed is a rec"):
+        ld.plot(pair[1], pair[1])
+    with pytest.raises(ValueError, match="simulation: got no dimension 'run'; allowed is a record"):
+        ld.plot(pair[0], pair[0])
+
+
+def test_the_legend_says_where_a_theory_is_approximate(pair):
+    axis = ld.plot(pair[0].assign_attrs(coverage="approximate"), pair[1]).axes[0]
+    labels = [text.get_text() for text in axis.get_legend().get_texts()]
+    assert labels == ["theory (full, approximate)", "simulation, 3 runs"]
 
 
 def test_a_legend_explains_styles_beside_what_is_drawn():

@@ -101,6 +101,15 @@ def test_descent_on_an_unknown_population_is_refused():
         simulate(mixed, [1])
 
 
+def test_times_between_steps_are_told_once():
+    said = "simulate: 2 times lie between steps; 0.012 stands for step 1, which is time 0.01666"
+    with pytest.warns(UserWarning, match=said) as told:
+        record = simulate(system(), [0, 0.012, 0.03, 1], runs=2)
+    assert len(told) == 1
+    np.testing.assert_array_equal(record.time, [0, 0.012, 0.03, 1])
+    assert record.step[-1] == 60
+
+
 def test_probes_see_the_weights():
     probes = {
         "norms": lambda model: np.sum(model.weights**2, axis=1) / model.weights.shape[1],

@@ -6,6 +6,8 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
+from learndyn.analysis.given import record_of
+from learndyn.numerics.checks import instance, one_of
 from learndyn.records import require_match
 
 LEVEL = 0.01  # chance that a true theory is called deviating, over all entries together
@@ -64,6 +66,7 @@ def compare(
             (runs first, no runs second), and where they share no time or no variable, or one
             of different sizes.
     """
+    one_of("same_system", same_system, (False, True))
     _require_records(theory, simulation)
     require_match(theory, simulation, same_system=same_system)
     theory, simulation = _matched(theory, simulation)
@@ -78,14 +81,23 @@ def compare(
     return found
 
 
+def is_approximate(theory: xr.Dataset) -> bool:
+    """Whether a record is of a theory that covers its start only approximately."""
+    return theory.attrs.get("coverage") == "approximate"
+
+
 def mean_and_error(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
     """Mean over runs and its standard error; NaN for one run, diverged entries left out."""
+    instance("values", values, xr.DataArray, "a variable of a record of `simulate`")
+    if "run" not in values.dims:
+        raise ValueError(f"values: got dimensions {values.dims}; allowed is one with 'run'")
     count = values.notnull().sum("run")
     spread = values.std("run", ddof=1) if values.sizes["run"] > 1 else values.mean("run") * np.nan
     return values.mean("run"), spread / np.sqrt(count)
 
 
 def _require_records(theory: xr.Dataset, simulation: xr.Dataset) -> None:
+    record_of("theory", theory), record_of("simulation", simulation)
     if "run" in theory.dims:
         raise ValueError("theory: got a record of runs; allowed is a record of `solve`")
     if "run" not in simulation.dims:
@@ -170,10 +182,11 @@ def _attributes(found, names, theory, simulation, alive: int) -> dict:
     verdict = _verdict(found, names, theory, simulation, allowed, entries)
     if verdict.verdict.startswith("agrees") and not found["time"].values.any():
         verdict = Verdict("undecided", "time 0 is the only common time: nothing was learned yet")
+    approximate = "; the theory is approximate here" * is_approximate(theory)
     left_out = f"; no number in both: {', '.join(empty)}" if empty and names else ""
     return {
         "verdict": verdict.verdict,
-        "reason": verdict.reason + left_out,
+        "reason": verdict.reason + left_out + approximate,
         "largest_z": largest("z"),
         "allowed_z": allowed,
         "largest_scaled": largest("scaled"),
@@ -219,8 +232,6 @@ def _deterministic(found, names, theory, simulation) -> Verdict:
     worst = max(names, key=lambda n: relative[n])
     allowed = 1e-3 if simulation.attrs.get("dtype") == "float32" else 1e-6
     said = f"largest relative deviation {relative[worst]:.2e} ({worst}), allowed {allowed:.0e}"
-    if theory.attrs.get("coverage") == "approximate":
-        said += "; the theory is approximate here"
     return Verdict("agrees" if relative[worst] <= allowed else "deviates", said)
 
 

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from learndyn.analysis.given import record_of, variable_of
+from learndyn.numerics.checks import positive
 from learndyn.numerics.types import Number
 
 
@@ -52,7 +54,8 @@ def find_plateau(
     Raises:
         ValueError: for a variable with other dimensions.
     """
-    curve = record[variable]
+    flatness, span = float(positive("flatness", flatness)), float(positive("span", span))
+    curve = variable_of(record_of("record", record), variable)
     curve = curve.mean("run") if "run" in curve.dims else curve
     if curve.dims != ("time",):
         raise ValueError(f"variable: got {variable!r} with {curve.dims}; allowed is ('time',)")

@@ -1,5 +1,6 @@
 """Validators: one line that names the argument, what came and what is allowed."""
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ LARGEST_KEY = 2**63 - 1
 LARGEST_COUNT = 2**53  # above it floats leave integers out
 LARGEST_STEP = 2**62  # below 2^63 with room to add a block of steps
 LONGEST = 60  # characters of a value in a message
+OFF_GRID = 0.01  # of a time, by which its nearest step may differ without a word
 _SIMPLE = (str, bytes, bool, int, float, complex, np.generic)
 
 
@@ -195,3 +197,26 @@ def step_numbers(times: np.ndarray, steps_per_time: Any) -> np.ndarray:
             f"times: got {time:g}, which is step {step:g}; allowed are steps up to 2^62"
         )
     return steps.astype(np.int64)
+
+
+def warn_off_grid(times: np.ndarray, steps: np.ndarray, steps_per_time: Any, what: str) -> None:
+    """Warns, once, where the steps that are taken stand for times other than those asked for.
+
+    A time is moved by half a step at most, which early times alone can feel: up to 1 % of it
+    nothing is said.
+
+    Args:
+        times: those asked for.
+        steps: the step numbers that stand for them.
+        steps_per_time: how many a unit of time has.
+        what: the function that was called.
+    """
+    taken = steps / np.float64(steps_per_time)
+    moved = np.flatnonzero(np.abs(taken - times) > OFF_GRID * times)
+    if len(moved):
+        i = moved[0]
+        warnings.warn(
+            f"{what}: {len(moved)} times lie between steps; {times[i]:g} stands for step "
+            f"{steps[i]}, which is time {taken[i]:g}",
+            stacklevel=3,
+        )

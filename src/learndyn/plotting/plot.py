@@ -10,7 +10,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from learndyn.analysis import mean_and_error
-from learndyn.numerics.checks import one_of
+from learndyn.analysis.compare import is_approximate
+from learndyn.analysis.given import record_of
+from learndyn.numerics.checks import one_of, shown
 from learndyn.records import require_match
 
 MARKERS = 24  # simulation points a curve
@@ -49,8 +51,10 @@ def plot(
             axes that are not allowed.
     """
     one_of("log", log, LOG)
-    names = _chosen(record, variables)
+    one_of("same_system", same_system, (False, True))
+    names = _chosen(record_of("record", record), variables)
     if simulation is not None:
+        _require_runs(record, record_of("simulation", simulation))
         require_match(record, simulation, names=("record", "simulation"), same_system=same_system)
     figure, axes = panels(len(names))
     for axis, name in zip(axes, names, strict=True):
@@ -130,13 +134,23 @@ def _band(axis: Axes, middle: xr.DataArray, half: xr.DataArray, color: str, alph
     axis.fill_between(middle["time"], low, high, color=color, alpha=alpha, linewidth=0)
 
 
+def _require_runs(record: xr.Dataset, simulation: xr.Dataset) -> None:
+    if "run" in record.dims:
+        raise ValueError("record: got runs beside a simulation; allowed is a record of `solve`")
+    if "run" not in simulation.dims:
+        raise ValueError("simulation: got no dimension 'run'; allowed is a record of `simulate`")
+
+
 def _chosen(record: xr.Dataset, variables: Sequence[str] | None) -> list[str]:
     timed = [str(name) for name in record.data_vars if "time" in record[name].dims]
     if not timed or "time" not in record.coords:
         raise ValueError("record: got no variable of time; allowed is a record")
+    if variables is not None and not isinstance(variables, list | tuple):
+        allowed = f"a list of {', '.join(timed)}"
+        raise ValueError(f"variables: got {shown(variables)}; allowed is {allowed}")
     for name in variables or ():
-        if name not in timed:
-            raise ValueError(f"variables: got {name!r}; allowed are {', '.join(timed)}")
+        if not isinstance(name, str) or name not in timed:
+            raise ValueError(f"variables: got {shown(name)}; allowed are {', '.join(timed)}")
     if variables:
         return list(variables)
     return [name for name in timed if name.removesuffix("_std") not in {*timed} - {name}]
@@ -161,6 +175,11 @@ def _scale(axis: Axes, values: xr.DataArray, log: str) -> None:
         axis.set_yscale("log")
 
 
+def _said(theory: xr.Dataset) -> str:
+    also = ", approximate" * is_approximate(theory)
+    return f"theory ({theory.attrs.get('order', '')}{also})"
+
+
 def _legend(axis: Axes, record: xr.Dataset, simulation: xr.Dataset | None) -> None:
     for each in (record, simulation):
         if each is None:
@@ -170,7 +189,7 @@ def _legend(axis: Axes, record: xr.Dataset, simulation: xr.Dataset | None) -> No
             label = f"simulation, {runs} run{'s' * (runs > 1)}"
             axis.plot([], [], "o", color="0.3", markersize=3, label=label)
         else:
-            axis.plot([], [], "-", color="0.3", label=f"theory ({each.attrs.get('order', '')})")
+            axis.plot([], [], "-", color="0.3", label=_said(each))
             if any(f"{name}_std" in each for name in each.data_vars):
                 label = f"± {BAND} standard deviations at N = {each.attrs.get('size', '?')}"
                 axis.fill_between([], [], [], color="0.3", alpha=0.12, linewidth=0, label=label)

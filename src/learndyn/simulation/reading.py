@@ -131,7 +131,8 @@ def reading_of(
     attributes = {f"{p}error_from": e.name for p, e in sets.items() if f"{p}error" in said}
     if theory is not None:
         said, attributes = {**theory.variables, **said}, {"theory": theory.name, **attributes}
-    taken = [name for name in probes if name in said]
+    used = {*said, *(dim for label in said.values() for dim in label.dims)}
+    taken = [name for name in probes if name in used]
     if taken:
         raise ValueError(
             f"probes: got {taken[0]!r}, which the record has already; allowed is another name"

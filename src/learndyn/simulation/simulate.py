@@ -17,6 +17,7 @@ from learndyn.numerics.checks import (
     positive_int,
     seed,
     shown,
+    warn_off_grid,
 )
 from learndyn.numerics.progress import Counter, Report, reporting
 from learndyn.records import Recording, Variable, make_record
@@ -78,6 +79,9 @@ def simulate(
         A record with the dimension `run`. A run that diverges is a result: see `outcome`. The
         attribute `steps_per_second` counts the steps of all runs, what was compiled left out.
 
+    Warns:
+        UserWarning: where times lie between steps, so that others are taken for them.
+
     Raises:
         ValueError: for an argument that is not allowed.
     """
@@ -89,6 +93,8 @@ def simulate(
     rate = check_flow(system).learning_rate if method == "flow" else None
     clock = clock_of(system, theory) if rate is None else continuous(rate, 1.0)
     steps = clock.step_numbers(times)
+    if rate is None:
+        warn_off_grid(times, steps, clock.steps, "simulate")
     given = _starts(system, theory, start, starts, key)
     seed("key", key + len(given) - 1)  # that of the last start
     for each in given:

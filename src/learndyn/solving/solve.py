@@ -1,5 +1,6 @@
 """`solve`: the curve that a theory predicts."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,7 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from learndyn.numerics.checks import increasing_times, instance, one_of, positive, seed
+from learndyn.numerics.checks import (
+    increasing_times,
+    instance,
+    one_of,
+    positive,
+    seed,
+    warn_off_grid,
+)
 from learndyn.numerics.divergence import bound_of, diverged_rows
 from learndyn.numerics.pieces import pieces
 from learndyn.numerics.precision import to_numpy
@@ -20,7 +28,7 @@ from learndyn.solving.fluctuations import how_with_noise, integrate_with_noise
 from learndyn.solving.integrate import integrate, iterate
 from learndyn.starting import Start
 from learndyn.system import System
-from learndyn.theory import Flow, Map, Noise, Refused, theory_of
+from learndyn.theory import AbstractTheory, Coverage, Flow, Map, Noise, Refused, theory_of
 from learndyn.theory.dynamics import Explicit, Implicit, Stabilised, State
 
 ROWS = 256  # times in a piece of an iterated map
@@ -66,6 +74,10 @@ def solve(
     Returns:
         A record. A solution that diverges is one too: see `outcome` and `diverged_at`.
 
+    Warns:
+        UserWarning: where the theory covers the start only approximately, and where a map is asked
+            for times between its steps, each once.
+
     Raises:
         NoTheory: where no theory covers the system.
         ValueError: for times, tolerances or an order that are not allowed.
@@ -84,6 +96,9 @@ def solve(
     state, clock = found.as_state(start.state), moves.clock
     coverage = found.covers_start(start.state, start.realise)
     steps = clock.step_numbers(times)
+    if isinstance(moves, Map):
+        warn_off_grid(times, steps, clock.steps, "solve")
+    _warn_of_start(found, coverage)
     about = system.describe()  # before the work, which it must not be able to lose
     watch = Stopwatch()
     recording = Recording({}, times, _labels(found.variables, fluctuations))
@@ -125,6 +140,16 @@ def given(argument: str, capability: Any, value: Any) -> Any:
     if isinstance(capability, Refused):
         raise ValueError(f"{argument}: got {value!r}, but {capability.reason}; allowed is another")
     return capability
+
+
+def _warn_of_start(theory: AbstractTheory, coverage: Coverage) -> None:
+    """Warns where a theory covers this start only approximately, whatever it says of its law."""
+    if coverage.level == "approximate" and coverage != theory.covers(theory.system):
+        warnings.warn(
+            f"solve: the {theory.name} theory covers this start approximately "
+            f"({coverage.reason}); start(system, state=…) begins from its state alone",
+            stacklevel=3,
+        )
 
 
 def _labels(variables: Mapping[str, Variable], fluctuations: bool) -> dict[str, Variable]:
