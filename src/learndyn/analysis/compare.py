@@ -97,7 +97,8 @@ def mean_and_error(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
 
 
 def _require_records(theory: xr.Dataset, simulation: xr.Dataset) -> None:
-    record_of("theory", theory), record_of("simulation", simulation)
+    record_of("theory", theory)
+    record_of("simulation", simulation)
     if "run" in theory.dims:
         raise ValueError("theory: got a record of runs; allowed is a record of `solve`")
     if "run" not in simulation.dims:

@@ -66,7 +66,7 @@ def escape_time(
         ValueError: for a fraction outside (0, 1), or a variable that the record does not have.
     """
     flat_ends: list[str] = []
-    measure = lambda *given: _escape(*given, flat_ends)
+    measure = lambda times, curve, part: _escape(times, curve, part, flat_ends)
     found = _each(measure, record, fraction, variable)
     if flat_ends:
         warnings.warn(f"escape_time: {flat_ends[0]}", stacklevel=2)

@@ -158,7 +158,8 @@ def fit_cut_power_law(x, y, *, end: Number = np.inf) -> CutPowerLaw:
     """
     x, y = points("x", x, y)
     end = _end(end)
-    finite("x", x), finite("y", y)
+    finite("x", x)
+    finite("y", y)
     if len(x) < 2 or x.min() <= 0 or x.max() >= end or x.min() == x.max():
         came = f"{len(x)} from {x.min():g} to {x.max():g}" if len(x) else "none"
         raise ValueError(f"x: got {came}; allowed are two or more in (0, {end:g})")
