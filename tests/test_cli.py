@@ -13,7 +13,7 @@ import pytest
 
 import learndyn as ld
 from learndyn.cli.run import FILES
-from learndyn.studies import registry
+from learndyn.studies import registry, sources
 
 TINY = [
     "--set",
@@ -97,6 +97,23 @@ def test_what_only_reads_imports_no_engine():
     assert found.stdout == f"learndyn {ld.__version__}\n"
 
 
+def test_show_says_what_a_run_would_do():
+    found = learndyn("show", "bocchi2026escape/fig1")
+    assert found.returncode == 0 and not found.stderr
+    assert found.stdout.startswith("bocchi2026escape/fig1  Order parameters of simulated")
+    assert re.search(r"\n +quick +paper\n", found.stdout)
+    assert re.search(r"\n  N +1000 +10000\n", found.stdout)
+    assert "under a minute on two cores" in found.stdout and "Data: quick reads no" in found.stdout
+    assert found.stdout.count("(Fig. 1") >= 2
+
+
+def test_claims_and_data_are_read_from_the_source():
+    for study in registry.names():
+        assert sources.claims(study), study
+    assert "cifar10" in sources.readers("zhu2024linearity/fig2_2")
+    assert sources.readers("bocchi2026escape/fig1") == []
+
+
 def test_run_writes_four_files(tmp_path):
     said = learndyn("run", "bocchi2026escape/fig1", *TINY, "--key", "4", cwd=tmp_path)
     assert said.returncode in (0, 1) and not said.stderr, said.stderr
@@ -126,6 +143,8 @@ BAD = [
     (["run", "bocchi2026escape/fig1", "--set", "N"], "--set: got 'N'; allowed is name=value"),
     (["run", "bocchi2026escape/fig1", "--runs", "many"], "--runs: got 'many'; allowed"),
     (["run", "bocchi2026escape/fig1", "--runs", "0"], "--runs: got 0; allowed is a positive"),
+    (["run", "bocchi2026escape/fig1", "--set", "runs=0"], "--set runs: got 0; allowed is a pos"),
+    (["show", "nowhere/fig1"], "study: got 'nowhere/fig1'; allowed"),
     (["run", "bocchi2026escape/fig1", "--key", "-1"], "--key: got -1; allowed is an integer"),
     (["run", "bocchi2026escape/fig1", "--key", str(2**63)], "--key: got 9223372036854775808"),
     (["run", "bocchi2026escape/fig1", "--key", "1.5"], "--key: got '1.5'; allowed is an int"),

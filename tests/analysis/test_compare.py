@@ -44,6 +44,11 @@ def test_a_true_theory_agrees():
     assert "largest |z|" in found.reason and found.runs == 20
 
 
+def test_a_notebook_shows_the_verdict_first():
+    shown = ld.compare(THEORY, noisy(20, 0.1))._repr_html_()
+    assert shown.startswith("<p><b>agrees</b>: largest |z|") and "<td>error</td>" in shown
+
+
 def test_false_alarms_are_as_rare_as_promised():
     alarms = sum(ld.compare(THEORY, noisy(8, 0.1, seed=s)).verdict != "agrees" for s in range(300))
     assert alarms <= 10  # 1 % of 300 expected; more than 10 has probability 3e-4

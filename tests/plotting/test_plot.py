@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+import xarray as xr
+from matplotlib.legend import Legend
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
@@ -116,3 +118,37 @@ def test_a_legend_explains_styles_beside_what_is_drawn():
     assert [text.get_text() for text in shown.get_texts()] == ["drawn", "line", "points", "dots"]
     styles = [line.get_linestyle() for line in axis.lines[1:]]
     assert styles == ["-", "None", ":"] and axis.lines[2].get_marker() == "o"
+
+
+def test_a_key_says_which_entry_a_colour_is(pair):
+    Q, R, error = ld.plot(*pair).axes
+    (key,) = [child for child in Q.get_children() if isinstance(child, Legend)][:1]
+    said = [text.get_text() for text in key.get_texts()]
+    assert said == ["Q[0, 0]", "Q[0, 1]", "Q[0, 2]", "Q[1, 1]", "Q[1, 2]", "Q[2, 2]"]
+    for number, line in enumerate(key.get_lines()):
+        assert line.get_color() == Q.lines[number].get_color()
+    assert not [child for child in error.get_children() if isinstance(child, Legend)]
+    assert "R[2, 1]" in [
+        t.get_text()
+        for child in R.get_children()
+        if isinstance(child, Legend)
+        for t in child.get_texts()
+    ]
+
+
+def test_more_than_ten_entries_are_told_apart():
+    times, Q = np.arange(3.0), np.arange(48.0).reshape(3, 16)
+    record = xr.Dataset({"Q": (("time", "student"), Q)}, {"time": times})
+    (axis,) = ld.plot(record).axes
+    looks = [(line.get_color(), line.get_linestyle()) for line in axis.lines[:16]]
+    assert len(set(looks)) == 16
+
+
+def test_logarithmic_axes_show_no_point_that_has_no_place_there(pair):
+    theory = pair[0].assign(error=pair[0].error.where(pair[0].time < 4, 0.0))
+    (axis,) = ld.plot(theory, pair[1], variables=["error"], log="xy").axes
+    for line in axis.lines:
+        x, y = line.get_data()
+        assert not np.any(np.asarray(x) <= 0) and not np.any(np.asarray(y) <= 0)
+    for band in axis.collections:
+        assert np.all(band.get_paths()[0].vertices[:, 0] > 0)

@@ -29,6 +29,11 @@ def test_json_round_trip(rule, init):
     assert ld.System.from_json(it.to_json()).to_json() == it.to_json()
 
 
+def test_a_notebook_shows_the_factors():
+    shown = system()._repr_html_()
+    assert shown.count("<tr>") == 3 and "SGD(learning_rate=0.1" in shown and "N = 50" in shown
+
+
 def test_large_arrays_are_kept_as_hash():
     spectrum = ld.PowerLaw(5000, 5000, 1.0)
     it = ld.System(

@@ -1,5 +1,6 @@
 """`compare`: how well a prediction and a simulation agree, in numbers."""
 
+import html
 from typing import NamedTuple
 
 import numpy as np
@@ -20,13 +21,32 @@ class Verdict(NamedTuple):
     reason: str
 
 
+class Comparison(xr.Dataset):
+    """What `compare` returns: a dataset that shows its verdict first, in notebooks."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        names = [str(name).removesuffix("_z") for name in self if str(name).endswith("_z")]
+        row = lambda kind, cells: "<tr>" + "".join(f"<{kind}>{c}</{kind}>" for c in cells) + "</tr>"
+        largest = lambda name, kind: f"{_largest(self[f'{name}_{kind}']):.3g}"
+        head = row("th", ("", "largest |z|", "largest deviation"))
+        rows = [
+            row("td", (html.escape(n), largest(n, "z"), largest(n, "deviation"))) for n in names
+        ]
+        said = "<b>{verdict}</b>: {reason}".format(
+            **{name: html.escape(str(self.attrs.get(name, ""))) for name in ("verdict", "reason")}
+        )
+        return f"<p>{said}</p><table>{head}{''.join(rows)}</table>{super()._repr_html_()}"
+
+
 def compare(
     theory: xr.Dataset,
     simulation: xr.Dataset,
     *,
     doubled: xr.Dataset | None = None,
     same_system: bool = True,
-) -> xr.Dataset:
+) -> Comparison:
     """Deviations of a simulation's mean from a prediction, at the times both have.
 
     For every variable `v` that both have, with mean m over the runs that did not diverge:
@@ -74,7 +94,7 @@ def compare(
     names = _shared(theory, simulation)
     second = None if doubled is None else _doubled(theory, simulation, doubled)
     parts = {name: _deviations(name, theory, alive, second) for name in names}
-    found = xr.Dataset(
+    found = Comparison(
         {f"{name}_{kind}": v for name, kinds in parts.items() for kind, v in kinds.items()}
     )
     found.attrs = _attributes(found, names, theory, simulation, alive.sizes["run"])

@@ -9,6 +9,7 @@ from learndyn.cli.listing import list_studies
 from learndyn.cli.replicate import replicate
 from learndyn.cli.results import write_results
 from learndyn.cli.run import run
+from learndyn.cli.show import show
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -33,6 +34,7 @@ def learndyn(version: Annotated[bool, VERSION] = False) -> None:
 
 
 app.command("list")(list_studies)
+app.command()(show)
 app.command()(run)
 app.command()(replicate)
 app.command("results")(write_results)

@@ -13,6 +13,8 @@ OUT = Annotated[str, typer.Option(help="folder for the results")]
 SET = Annotated[list[str] | None, typer.Option("--set", help="name=value")]
 DATA_DIR = Annotated[str, typer.Option(help="folder of real data files")]
 
+CHECKS = {"runs": positive_int, "key": seed}  # of parameters that many studies have
+
 
 def use_data(folder: str) -> None:
     """Makes a folder of real data files known to studies, where one is given."""
@@ -30,15 +32,18 @@ def settings(pairs: list[str]) -> dict[str, str]:
         if not equals:
             raise ValueError(f"--set: got {pair!r}; allowed is name=value")
         found[name] = value
+    for name, check in CHECKS.items():
+        if name in found:
+            check(f"--set {name}", number(found[name]))
     return found
 
 
 def integers(runs: str | None, key: str | None) -> dict[str, str]:
     """Those of `--runs` and `--key` that are given, as settings."""
-    given = {"runs": (runs, positive_int), "key": (key, seed)}
+    given = {"runs": runs, "key": key}
     return {
-        name: str(check(f"--{name}", number(text)))
-        for name, (text, check) in given.items()
+        name: str(CHECKS[name](f"--{name}", number(text)))
+        for name, text in given.items()
         if text is not None
     }
 

@@ -2,14 +2,19 @@
 
 import contextlib
 import json
+import math
 import os
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from learndyn.cli import options
 from learndyn.cli.options import DATA_DIR, OUT, PRESET, SET, STUDY
 from learndyn.cli.writing import whole_files, writable
+
+if TYPE_CHECKING:
+    from learndyn.studies.claims import Claim
 
 FILES = ("data.nc", "claims.json", "figure.png", "figure.svg")
 
@@ -51,6 +56,19 @@ def run(
         write("figure.svg", lambda path: figure.savefig(path))
         report(1.0)
     show_claims(claims, listed)
+    if params != own:
+        _require_measured(claims, origin["differs"])
     wrong = complaints(claims, listed, own=params == own)
     print("\n".join([*wrong, f"{tally_line(claims)}; files in {folder}"]))
     raise typer.Exit(1 if wrong else 0)
+
+
+def _require_measured(claims: Sequence["Claim"], differs: Mapping[str, Sequence[Any]]) -> None:
+    """Where a setting leaves nothing to measure it is bad input: no claim of the paper fails."""
+    for claim in claims:
+        if claim.status == "fails" and not math.isfinite(claim.measured):
+            given = ", ".join(f"{name}={here}" for name, (_, here) in differs.items())
+            raise ValueError(
+                f"--set: got {given}, which leaves nothing to measure for {claim.name!r}; "
+                "allowed are larger sizes, as the presets have"
+            )

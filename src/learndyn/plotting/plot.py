@@ -2,12 +2,15 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
 
 from learndyn.analysis import mean_and_error
 from learndyn.analysis.compare import is_approximate
@@ -17,6 +20,8 @@ from learndyn.records import require_match
 
 MARKERS = 24  # simulation points a curve
 LOG = ("", "x", "y", "xy", "auto")
+STYLES: tuple[Any, ...] = ("-", "--", ":", "-.")  # of lines, where the ten colours begin anew
+KEYS = 20  # entries of a variable that a panel names
 BAND = 2  # half width of a theory's band, in its standard deviations
 
 
@@ -58,10 +63,12 @@ def plot(
         require_match(record, simulation, names=("record", "simulation"), same_system=same_system)
     figure, axes = panels(len(names))
     for axis, name in zip(axes, names, strict=True):
+        wide = _scale(axis, record[name], log)
         for each in (record, simulation):
             if each is not None and name in each:
-                curves(axis, each[name], std=each.get(f"{name}_std"))
-        _scale(axis, record[name], log)
+                shown = each if not wide else each.isel(time=each["time"].values > 0)
+                curves(axis, shown[name], std=shown.get(f"{name}_std"))
+        _key(axis, record[name])
     _legend(axes[0], record, simulation)
     return figure
 
@@ -109,18 +116,21 @@ def curves(
     chosen = _entries(values, others) if entries is None else entries
     for number, entry in enumerate(chosen):
         place, color = dict(zip(others, entry, strict=True)), f"C{number % 10}"
+        style = STYLES[number // 10 % len(STYLES)]
         if std is not None:
             _band(axis, values.isel(place), BAND * std.isel(place), color, alpha=0.12)
-        _curve(axis, values.isel(place), color)
+        _curve(axis, values.isel(place), color, style)
     time = values["time"].attrs
     axis.set_xlabel(f"{time.get('long_name', 'time')} [{time.get('unit', '')}]")
     axis.set_ylabel(values.attrs.get("long_name", values.name))
 
 
-def _curve(axis: Axes, curve: xr.DataArray, color: str) -> None:
+def _curve(axis: Axes, curve: xr.DataArray, color: str, style: str) -> None:
     time = curve["time"].values
+    if axis.get_yscale() == "log":  # a line to zero would be drawn as one to a small number
+        curve = curve.where(curve > 0)
     if "run" not in curve.dims:
-        axis.plot(time, curve.values, color=color, linewidth=1.4)
+        axis.plot(time, curve.values, style, color=color, linewidth=1.4)
         return
     mean, error = mean_and_error(curve)
     every = max(1, len(time) // MARKERS)
@@ -163,16 +173,36 @@ def _entries(values: xr.DataArray, others: list) -> list[tuple[int, ...]]:
     return every
 
 
-def _scale(axis: Axes, values: xr.DataArray, log: str) -> None:
+def _scale(axis: Axes, values: xr.DataArray, log: str) -> bool:
+    """Sets the axes' scales; whether that of time is logarithmic, where time 0 has no place."""
     time = values["time"].values
     positive = time[time > 0]
     wide_time = len(positive) > 3 and positive[-1] > 300 * positive[0]
     finite = values.values[np.isfinite(values.values)]
     wide = finite.size > 0 and finite.min() > 0 and finite.max() > 30 * finite.min()
-    if "x" in log or (log == "auto" and wide_time):
-        axis.set_xscale("log")
     if "y" in log or (log == "auto" and wide):
         axis.set_yscale("log")
+    if "x" in log or (log == "auto" and wide_time):
+        axis.set_xscale("log")
+        return True
+    return False
+
+
+def _key(axis: Axes, values: xr.DataArray) -> None:
+    """Above the panel: which entry a colour is, as it is indexed."""
+    entries = _entries(values, [d for d in values.dims if d not in ("time", "run")])
+    if not 1 < len(entries) <= KEYS:
+        return
+    labels = [f"{values.name}[{', '.join(map(str, entry))}]" for entry in entries]
+    styles = [(STYLES[n // 10 % len(STYLES)], f"C{n % 10}") for n in range(len(entries))]
+    lines = [Line2D([], [], ls=style, color=color) for style, color in styles]
+    place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": min(len(entries), 5)}
+    small = {"fontsize": 7, "handlelength": 1.2, "columnspacing": 1.0, "frameon": False}
+    # Beside the axes' own legend, which explains styles.
+    key = Legend(axis, lines, labels, borderaxespad=0.2, **place, **small)
+    axis.add_artist(key)
+    for part in (key, *key.get_children()):  # it stands outside of the axes
+        part.set_clip_on(False)
 
 
 def _said(theory: xr.Dataset) -> str:

@@ -51,14 +51,18 @@ def make_record(
         The record.
     """
     shaped = lambda values: np.asarray(values).reshape(tuple(lead.values()))
-    data = dict(variables)
+    # By custom a quantity without a unit has the unit "1".
+    data = {
+        n: (d, v, {**said, "units": said.get("units") or "1"})
+        for n, (d, v, said) in variables.items()
+    }
     ended, when = shaped([o.what for o in outcomes]), shaped([o.at for o in outcomes])
     data["outcome"] = tuple(lead), ended, {"long_name": "outcome"}
     said = {"long_name": "time of divergence", "units": time_unit}
     data["diverged_at"] = tuple(lead), when, said
     coords: dict[str, Any] = {
         "time": ("time", times, {"long_name": "time", "unit": time_unit, "units": time_unit}),
-        "step": ("time", steps, {"long_name": "update step"}),
+        "step": ("time", steps, {"long_name": "update step", "units": "1"}),
     }
     coords |= {name: (name, np.arange(size)) for name, size in lead.items()}
     return xr.Dataset(data, coords, {**_plain(attributes), **provenance()})

@@ -96,10 +96,15 @@ def device() -> str:
 @functools.cache
 def source_hash(study: str) -> str:
     """A hash of the study's module and of the modules of its paper's folder that it imports."""
-    folder, figure = study.split("/")
-    found = sorted(_imported(_ROOT / folder, f"{figure}.py", set()))
-    texts = [(_ROOT / folder / name).read_bytes() for name in found]
+    folder = _ROOT / study.split("/")[0]
+    texts = [(folder / name).read_bytes() for name in files_of(study)]
     return hashlib.sha256(b"\0".join(texts)).hexdigest()[:16]
+
+
+def files_of(study: str) -> list[str]:
+    """The study's file and those of its paper's folder that it imports, directly or not."""
+    folder, figure = study.split("/")
+    return sorted(_imported(_ROOT / folder, f"{figure}.py", set()))
 
 
 def _imported(folder: pathlib.Path, name: str, seen: set[str]) -> set[str]:

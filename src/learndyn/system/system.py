@@ -1,5 +1,6 @@
 """What learns: a problem, a network and an update rule."""
 
+import html
 import json
 from typing import Any
 
@@ -36,6 +37,14 @@ class System(Value):
         rule.check_problem(problem)
         rule.check_network(problem, network)
         self.problem, self.network, self.rule = problem, network, rule
+
+    def _repr_html_(self) -> str:
+        """The system as a table, for notebooks."""
+        row = lambda name: (
+            f"<tr><th>{name}</th><td>{html.escape(repr(getattr(self, name)))}</td></tr>"
+        )
+        rows = "".join(row(name) for name in ("problem", "network", "rule"))
+        return f"<table><caption>System, N = {self.dim}</caption>{rows}</table>"
 
     @property
     def dim(self) -> int:
