@@ -114,6 +114,13 @@ def test_output_hessians_in_a_ball(case):
     close(found.values[:, 0], np.array(norms), np.array(norms))
 
 
+@pytest.mark.parametrize("inputs", [3, 80])  # formed, and by products
+def test_a_linear_model_has_no_hessian(inputs):
+    network = ld.MLP([inputs, 1], "linear")
+    model = ld.Model(network, network.sample(np.random.default_rng(0), (inputs,)))
+    assert p.output_hessian_norm(model, np.ones((1, inputs))).largest == 0
+
+
 def test_the_convention_of_kinks_is_said():
     relu = eqx.nn.MLP(3, "scalar", 6, 1, key=jax.random.key(0))
     said = p.hessian_top(relu, X, Y[:, 0]).convention
