@@ -4,7 +4,9 @@ Measured are networks that are trained for one step in float64. Values of the eq
 the state before the step, those of Eq. 3.16 from derivatives of the network there. Eqs. B.9-B.12
 are compared in what their normalisation leaves alone, (r'/r)² and ηλ of a direction. "B.13" stands
 for the unnumbered equations of Proposition B.13.1, with the inputs' squared norm 4. The tolerance
-is 1e-9 of the value, or of 1 where that is larger: rounding, with room for cancellation.
+is 1e-9 of the value, or of 1 where that is larger: rounding, with room for cancellation, and a
+floor for values near zero. The first entry of the single example is made positive, so that its
+residual has its own sign in records.
 """
 
 import dataclasses
