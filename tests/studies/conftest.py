@@ -60,7 +60,10 @@ LONG = {
     "zhu2024quadratic/fig3_1",
     "zhu2024quadratic/fig3_2",
     "zhu2024quadratic/fig3_3",
+    "zhu2024quadratic/fig3_4",
+    "zhu2024quadratic/figB_10",
     "zhu2024quadratic/figB_4",
+    "zhu2024quadratic/figB_8",
     "zhu2024quadratic/phase_diagram",
 }
 

@@ -1,0 +1,219 @@
+"""Best test loss and accuracy against the learning rate, for f, f_lin and f_quad (Section 3.4).
+
+Rates are in units of η_crit = n/λ_max(K), of each run's own kernel on all its training examples;
+SGD has the same unit. All rates of a run train for the same time, rate × steps, so that those below
+η_crit follow one flow; "best" is over the readings on the way, of which the start is the first.
+Runs differ in their examples and weights. What is averaged over runs are the logarithms of losses.
+
+The thesis does not say how long it trains, nor up to which rate its observations go. Chosen after
+trials on digits: 100 steps at η_crit in quick presets (after 60 the linear twin is not always gone,
+nor catapults over), and the range up to 1.6 η_crit for what is said of super-critical rates: at 1.8
+the quadratic twins of tanh networks diverge, and those of relu networks have lost their gain. Test
+losses of convolutional networks of 32 and 64 channels (1000 in the thesis) differ and gain by as
+much as they scatter, so that below 200 channels what is said of them is open.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+import learndyn as ld
+from learndyn.plotting import legend, panels
+from learndyn.studies.claims import Claim, claim
+from learndyn.studies.registry import Report, cases
+from learndyn.studies.zhu2024quadratic._model import WEIGHTS, rng_of, top_kernel
+from learndyn.studies.zhu2024quadratic._tasks import Panel, network, rule, task
+
+MODELS = "f", "f_lin", "f_quad"
+NEARLY = 0.05  # "nearly identical"
+LEAST = 200  # channels from which on test losses of convolutional networks are judged
+RANGE = 1.6  # end of the "range of values beyond η_crit", in its units
+STRIDE = 100  # of seeds between panels' keys
+
+
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """What is trained: panels; widths; examples (0: as in App. B.14); runs; rates; how long."""
+
+    panels: tuple[str, ...]
+    width: int = 5000
+    channels: int = 1000
+    examples: int = 0
+    test: int = 2000
+    runs: int = 5
+    rates: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 0.95, 1.05, 1.2, 1.4, 1.6, 1.8, 2.2, 2.6)
+    steps: int = 500  # at η_crit
+    readings: int = 100
+    key: int = 0
+
+
+def compute(params: Params, report: Report) -> xr.Dataset:
+    """Bests and outcomes of every panel, run, model and rate."""
+    names = [Panel.of(text) for text in params.panels]
+    given = [(panel, run) for panel in names for run in range(params.runs)]
+    rows = [_run(params, *each) for each in cases(given, report)]
+    by = [xr.concat(rows[i : i + params.runs], "run") for i in range(0, len(rows), params.runs)]
+    data = xr.concat(by, xr.Variable("panel", [panel.label for panel in names]))
+    about = [task(panel, params.examples, params.test, params.key)[1] for panel in names]
+    channels = [params.channels if panel.network == "cnn" else 0 for panel in names]
+    widths = [params.width if panel.network != "cnn" else 0 for panel in names]
+    of = {"about": about, "channels": channels, "width": widths}
+    return data.assign_coords({name: ("panel", values) for name, values in of.items()})
+
+
+def _run(params: Params, panel: Panel, run: int) -> xr.Dataset:
+    key = STRIDE * params.key + run
+    data, _ = task(panel, params.examples, params.test, key)
+    f = network(panel, data.input_shape, params.width, params.channels)
+    model = ld.Model(f, f.sample(rng_of(key, WEIGHTS), data.input_shape))
+    critical = len(data.x) / top_kernel(model, data.x)
+    twins = {"f": f, "f_lin": ld.linearise(model), "f_quad": ld.quadratic(model)}
+    rows = [
+        xr.concat(
+            [_trained(params, data, twins[name], model, rule(panel, rate * critical), rate, key)
+             for rate in params.rates],
+            xr.Variable("rate", list(params.rates)),
+        )
+        for name in MODELS
+    ]  # fmt: skip
+    found = xr.concat(rows, xr.Variable("model", list(MODELS)))
+    tested = 0 if data.test is None else len(data.test[0])
+    return found.assign(critical=critical, tested=float(tested))
+
+
+def _trained(
+    params: Params, data: ld.Dataset, f: Any, begin: ld.Model, how: Any, rate: float, key: int
+) -> xr.Dataset:
+    system = ld.System(data, f, how)
+    times = np.unique(np.round(np.linspace(0, params.steps / rate, params.readings + 1)))
+    start = ld.start(system, weights=begin.weights)
+    found = ld.simulate(system, times, start=start, method="direct", key=key)
+    return xr.Dataset(
+        {
+            "loss": float(found["test_error"].min()),
+            "accuracy": float(found["test_accuracy"].max()),
+            "diverged": float(str(found["outcome"].values[0]) == "diverged"),
+        }
+    )
+
+
+def draw(data: xr.Dataset) -> Figure:
+    """Best test losses and accuracies against the rate, a row for each panel."""
+    figure, axes = panels(2 * data.sizes["panel"], size=(5.0, 3.0))
+    for row, name in enumerate(data["panel"].values):
+        one = data.sel(panel=name)
+        left, right = axes[2 * row : 2 * row + 2]
+        _bests(left, one["loss"], one["diverged"], top=True)
+        _bests(right, one["accuracy"], one["diverged"], top=False)
+        low, high = float(one["critical"].min()), float(one["critical"].max())
+        wide = (
+            f"{int(one['channels'])} channels" if one["channels"] else f"width {int(one['width'])}"
+        )
+        left.set(ylabel="best test loss")
+        left.set_title(f"{name}, {wide}\nη_crit = {low:.3g} … {high:.3g}", fontsize=8)
+        right.set(ylabel="best test accuracy")
+        right.set_title(one["about"].item().replace(", classes", "\nclasses", 1), fontsize=7)
+    legend(axes[0], {"a run diverges (at the edge)": {"marker": "x"}}, fontsize=7)
+    return figure
+
+
+def _bests(axis: Axes, values: xr.DataArray, diverged: xr.DataArray, *, top: bool) -> None:
+    """Means with standard errors where all runs end well; crosses at an edge elsewhere."""
+    for number, name in enumerate(MODELS):
+        gone = diverged.sel(model=name).max("run") > 0
+        one, color = values.sel(model=name).where(~gone), f"C{number}"
+        error = one.std("run", ddof=1) / np.sqrt(one.sizes["run"])
+        style = {"fmt": "o-", "color": color, "ms": 4, "capsize": 2, "label": name}
+        axis.errorbar(one["rate"], one.mean("run"), error, **style)
+        edge = 0.95 - 0.05 * number if top else 0.05 + 0.05 * number
+        lost = one["rate"].values[gone.values]
+        across = axis.get_xaxis_transform()
+        axis.plot(lost, np.full(len(lost), edge), "x", color=color, ms=5, transform=across)
+    axis.axvline(1, color="0.6", lw=0.8, ls="--")
+    axis.set(xlabel="learning rate η/η_crit")
+
+
+def check(data: xr.Dataset, sources: Mapping[str, str]) -> list[Claim]:
+    """The observations of Section 3.4, panel by panel; panels that were not run are open.
+
+    Args:
+        data: what `compute` gave.
+        sources: name of each panel of the thesis → its figures.
+
+    Returns:
+        The claims.
+    """
+    labels = {Panel.of(text).label: figures for text, figures in sources.items()}
+    rows = [row for name in data["panel"].values for row in _panel(data, str(name), labels)]
+    missed = [
+        claim(f"{label}: the observations of Section 3.4", figures).open(
+            "not run here: --set panels=… takes it, from its files"
+        )
+        for label, figures in labels.items()
+        if label not in data["panel"].values
+    ]
+    return [*rows, *missed]
+
+
+def _panel(data: xr.Dataset, name: str, labels: Mapping[str, str]) -> list[Claim]:
+    one, source = data.sel(panel=name), labels.get(name, "Section 3.4")
+    below, above = _parts(xr.ufuncs.log(one["loss"]).mean("run"))
+    spread = float((below.max("model") - below.min("model")).max())
+    lost = _parts(one["diverged"])[1]
+    near = float(abs(above.sel(model="f_quad") - above.sel(model="f")).max())
+    far = float(abs(above.sel(model="f_lin") - above.sel(model="f")).min())
+    beyond = one["diverged"].sel(model="f_quad", rate=one["rate"] > 2.1)
+    wide = [
+        claim(f"{name}: sub-critical rates, all three models have nearly identical best test "
+              "losses, largest difference of their logarithms", source)
+        .at_most(spread, NEARLY, because="'nearly' read as within 5 %"),
+        *(row for model in ("f", "f_quad") for row in _gains(one, name, source, model)),
+    ]  # fmt: skip
+    narrow = 0 < int(one["channels"]) < LEAST
+    return [
+        *([row.open(f"fewer than {LEAST} channels") for row in wide] if narrow else wide),
+        claim(f"{name}: super-critical rates, the loss of f_lin diverges, share of runs", source)
+        .equals(lost.sel(model="f_lin").mean(), 1.0, within=0.0, because="no exceptions"),
+        claim(f"{name}: super-critical rates, f and f_quad converge, largest share of runs that "
+              "diverge", source)
+        .at_most(lost.sel(model=["f", "f_quad"]).mean("run").max(), 0.0, because="no exceptions"),
+        claim(f"{name}: super-critical rates, f_quad is nearer to f than f_lin is, its largest "
+              "difference of logarithms over the least of f_lin", source)
+        .at_most(near / far, 1.0, because="'better model'"),
+        claim(f"{name}: f_quad diverges above 2.1 η_crit, least share of runs", "Theorem B.7.1",
+              kind="finding")
+        .at_least(beyond.mean("run").min(), 1.0,
+                  because="4/λ is the threshold along the kernel's top eigenvector"),
+    ]  # fmt: skip
+
+
+def _parts(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
+    """Those at rates below η_crit, and those in the range beyond it."""
+    rate = values["rate"]
+    return values.sel(rate=rate < 1), values.sel(rate=(rate > 1) & (rate < RANGE))
+
+
+def _gains(one: xr.Dataset, name: str, source: str, model: str) -> list[Claim]:
+    log = xr.ufuncs.log(one["loss"].sel(model=model)).mean("run")
+    below, above = _parts(log)
+    beyond = xr.concat([below.isel(rate=-1), above], "rate")
+    slope = np.polyfit(beyond["rate"], beyond, 1)[0]
+    before, after = (part.mean() for part in _parts(one["accuracy"].sel(model=model)))
+    error = 2 * np.sqrt(max(1 - float(before), 0.0) / float(one["tested"].sum()))
+    return [
+        claim(f"{name}: super-critical rates, best test loss of {model} smaller than that of "
+              "sub-critical ones, mean logarithm of the ratio", source)
+        .at_most(above.mean() - below.mean(), 0.0, because="a sign"),
+        claim(f"{name}: {model}, it decreases with the rate in a range beyond η_crit, slope of its "
+              "logarithm against η/η_crit", source)
+        .at_most(slope, 0.0, because="a sign"),
+        claim(f"{name}: super-critical rates, best test accuracy of {model} is not below that of "
+              "sub-critical ones, mean gain", source)
+        .at_least(after - before, 0.0, within=error, rate=0.97,
+                  because="two standard errors of shares of that many test examples"),
+    ]  # fmt: skip

@@ -1,0 +1,43 @@
+"""The data sets of zhu2024quadratic's test losses, and a tiny run of all three models."""
+
+import numpy as np
+import pytest
+
+from learndyn.studies.zhu2024quadratic import _generalisation, fig3_4, figB_8, figB_10
+from learndyn.studies.zhu2024quadratic._tasks import Panel, task
+
+
+def test_panels_have_names():
+    for study in (fig3_4, figB_8, figB_10):
+        labels = [Panel.of(text).label for text in (*study.PANELS, *study.PRESETS["quick"].panels)]
+        assert len(set(labels)) == len(labels)
+        assert not any("svhn" in text for text in study.PRESETS["paper"].panels)
+    assert Panel.of("svhn cnn tanh sgd").label == "svhn, 2-layer CNN, tanh, SGD"
+    with pytest.raises(ValueError, match="panels: got 'digits fc2'; allowed is 'data network"):
+        Panel.of("digits fc2")
+    with pytest.raises(ValueError, match="panels: got 'elu'; allowed is one of 'relu'"):
+        Panel.of("digits fc2 elu gd")
+
+
+def test_examples_are_scaled_named_and_not_shared():
+    data, name = task(Panel.of("digits fc2 relu gd"), 0, 100, 3)
+    assert name == "scikit-learn digits, classes 3 and 5, 64 to train, 100 to test"
+    assert data.x.shape == (64, 64) and set(data.y) == {0, 1}
+    assert data.x.mean() == pytest.approx(0, abs=1e-5) and data.x.std() == pytest.approx(1)
+    both = np.concatenate([data.x, data.test[0]])
+    assert len(np.unique(both, axis=0)) == 164
+    images, _ = task(Panel.of("digits cnn relu gd"), 10, 5, 3)
+    np.testing.assert_allclose(images.x.reshape(10, -1).std(), 1, rtol=1e-5)
+    assert images.x.shape == (10, 8, 8, 1)
+
+
+def test_rates_are_of_the_kernel_and_the_linear_twin_knows_them():
+    params = _generalisation.Params(
+        ("digits fc2 relu gd",), width=16, examples=8, test=20, runs=2, rates=(0.5, 2.5),
+        steps=150, readings=5, key=4,
+    )  # fmt: skip
+    data = _generalisation.compute(params, lambda done: None)
+    lost = data["diverged"].sel(model="f_lin").transpose("panel", "run", "rate").values
+    np.testing.assert_array_equal(lost, [[[0, 1], [0, 1]]])
+    assert dict(data.sizes) == {"panel": 1, "run": 2, "model": 3, "rate": 2}
+    assert np.all(np.isfinite(data["loss"])) and np.all(data["critical"] > 0)
