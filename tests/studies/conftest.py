@@ -51,6 +51,8 @@ LONG = {
     "hiratani2022perturbation/figS3",
     "hiratani2022perturbation/figS4",
     "hiratani2022perturbation/figS5",
+    "zhu2024catapults/fig4_8",
+    "zhu2024catapults/fig4_9",
     "zhu2024catapults/table4_1",
     "zhu2024linearity/fig2_2",
     "zhu2024linearity/hessian_norm",

@@ -34,7 +34,6 @@ class Task:
         name: what they are, for figures.
         data: training, validation and test examples.
         reference: G*, (inputs, inputs), or its factor F with G* = FᵀF.
-        unit: what losses are multiplied by, where targets were scaled.
         accuracy: on held-out examples, of the network whose AGOP the reference is; NaN where the
             target is known.
     """
@@ -42,13 +41,7 @@ class Task:
     name: str
     data: ld.Dataset
     reference: np.ndarray
-    unit: float = 1.0
     accuracy: float = np.nan
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the target is known, and with it the reference."""
-        return bool(np.isnan(self.accuracy))
 
     @property
     def outputs(self) -> int:
@@ -131,11 +124,11 @@ def course(
     read = {"alignment": alignment_with(task), **(probes or {})}
     record = ld.simulate(system, steps, start=begin, key=key, method="direct", probes=read)
     one = record.isel(run=0, drop=True)
-    wrong = 1 - one["test_accuracy"] if "test_accuracy" in one else task.unit * one["test_error"]
+    wrong = 1 - one["test_accuracy"] if "test_accuracy" in one else one["test_error"]
     found = {
         "step": np.asarray(steps, float),
-        "train": task.unit * one["error"].values,
-        "validation": task.unit * one["validation_error"].values,
+        "train": one["error"].values,
+        "validation": one["validation_error"].values,
         "test": wrong.values,
         **{name: one[name].values for name in read},
     }
@@ -148,19 +141,18 @@ def _axes(name: str, values: np.ndarray) -> list[str]:
     return [f"{name}_{axis}" for axis in range(1, np.ndim(values))]
 
 
-def best(found: xr.Dataset, unit: float = 1.0) -> xr.Dataset:
+def best(found: xr.Dataset) -> xr.Dataset:
     """What is reported of a run: that of the reading with the least validation loss.
 
     Args:
         found: of `course`; `above` where batches were looked at.
-        unit: of the losses, in which the run ends at `STOP`.
 
     Returns:
         Without the dimension `reading`; `catapults` is the share of batches above, times the steps,
         up to there; `diverged` says whether the run did.
     """
     train, validation = found["train"].values, found["validation"].values
-    ended = np.flatnonzero(train < unit * STOP)
+    ended = np.flatnonzero(train < STOP)
     last = ended[0] if len(ended) else len(train) - 1
     at = int(np.nanargmin(validation[: last + 1]))
     kept = found.isel(reading=at)
@@ -175,7 +167,7 @@ def over_batches(
     task: Task,
     model: ld.Model,
     batches: Sequence[int],
-    epochs: Sequence[float],
+    epochs: Any,
     *,
     key: int,
     readings: int,
@@ -202,6 +194,6 @@ def over_batches(
         steps = np.unique(np.rint(np.linspace(0, most * per_epoch, readings + 1)))
         probes = {"above": share_above(task, rate, batch)}
         found = course(task, model, rule_of(task, rate, batch), steps, key=key, probes=probes)
-        kept = best(found, task.unit).assign(rate=rate, epoch=found["step"] / per_epoch)
+        kept = best(found).assign(rate=rate, epoch=found["step"] / per_epoch)
         rows.append(kept.assign(curve=found["validation"], best_epoch=kept["step"] / per_epoch))
     return xr.concat(rows, xr.Variable("batch", list(batches)))

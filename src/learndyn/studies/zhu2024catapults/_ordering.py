@@ -1,6 +1,7 @@
 """Orders that are shown, or not, by pairs of runs that differ in one thing alone."""
 
 import math
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -46,24 +47,39 @@ def rising(
     return sentence.at_least(t_of(steps).min(), bound, because=because)
 
 
-def alike(
-    values: xr.DataArray, over: str, within: float, said: str, source: str, why: str, *,
-    kind: Kind = "claim",
-) -> Claim:  # fmt: skip
-    """That values are alike along a dimension: the far end of the range's interval is small.
+def trend(
+    values: xr.DataArray, over: str, at: Any, said: str, source: str, *, kind: Kind = "claim"
+) -> Claim:
+    """That values rise along a dimension: slopes by least squares, one a seed.
 
     Args:
         values: over `seed` and `over`.
-        over: along which they are alike.
-        within: the largest difference that is called none.
-        said: the sentence.
+        over: along which they rise.
+        at: numbers of its entries.
+        said: the sentence, which says against what.
         source: where it stands.
-        why: where `within` comes from.
         kind: whose it is.
 
     Returns:
-        The claim, of the largest end of the intervals of differences from the first entry.
+        The claim: Student's t of the slopes is at least its one-sided bound.
     """
-    low, high = interval(values - values.isel({over: 0}))
-    far = float(np.maximum(abs(low), abs(high)).max())
-    return claim(said, source, kind=kind).at_most(far, within, because=why)
+    count = values.sizes["seed"]
+    bound = student_bound(count, level=LEVEL, sides=1)
+    because = f"Student's one-sided bound, {count} seeds, 1 %"
+    sentence = claim(said, source, kind=kind)
+    return sentence.at_least(t_of(slopes(values, over, at)), bound, because=because)
+
+
+def growing_as_batches_shrink(
+    values: xr.DataArray, said: str, source: str, *, kind: Kind = "claim"
+) -> Claim:
+    """That values, over `seed` and `batch`, rise as the batch size falls."""
+    at = -np.log(values["batch"].values.astype(float))
+    return trend(values, "batch", at, f"{said}: t of the slope against −log b", source, kind=kind)
+
+
+def slopes(values: xr.DataArray, over: str, at: Any) -> xr.DataArray:
+    """By least squares against the numbers of the entries, one a seed."""
+    at = np.asarray(at, float)
+    weight = xr.DataArray((at - at.mean()) / np.sum((at - at.mean()) ** 2), dims=over)
+    return (values * weight).sum(over, skipna=False)

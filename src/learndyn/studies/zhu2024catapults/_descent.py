@@ -1,0 +1,88 @@
+"""Descent whose rate is raised some times, as in Fig. 4.8: each raise is to trigger a catapult."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.flatten_util
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+import learndyn as ld
+from learndyn.studies.zhu2024catapults._features import Task, best, course, critical
+
+CLOSE, FAR = 20, 10  # readings of a stage: after each of the first steps, then spread out
+
+
+def descents(
+    task: Task, model: ld.Model, shares: Sequence[float], lengths: Sequence[int]
+) -> xr.Dataset:
+    """Descent with k = 0, 1, … raises of the rate, all of the same length.
+
+    Args:
+        task: what is learned.
+        model: where it begins.
+        shares: the first rate and those it is raised to, over η_crit at the beginning.
+        lengths: steps of the stages; with k raises the rate stays from stage k on.
+
+    Returns:
+        What `best` gives over `raises`, with the spikes of the training loss until then as
+        `catapults`, and the courses of training and validation loss.
+    """
+    unit, now = critical(task, model), model
+    before: list[xr.Dataset] = []
+    rows: list[xr.Dataset] = []
+    for k, share in enumerate(shares):
+        part, now = _stage(task, now, share * unit, lengths[k])
+        before.append(part)
+        parts, last = list(before), now
+        for length in lengths[k + 1 :]:
+            part, last = _stage(task, last, share * unit, length)
+            parts.append(part)
+        rows.append(_told(_joined(parts)).assign(rate=share * unit))
+    return xr.concat(rows, xr.Variable("raises", np.arange(len(shares))))
+
+
+def descent(task: Task, model: ld.Model, rate: float, lengths: Sequence[int]) -> xr.Dataset:
+    """The same at one rate throughout."""
+    parts, last = [], model
+    for length in lengths:
+        part, last = _stage(task, last, rate, length)
+        parts.append(part)
+    return _told(_joined(parts)).assign(rate=rate)
+
+
+def _told(found: xr.Dataset) -> xr.Dataset:
+    """What is reported: `best`, catapults by the loss, and curves."""
+    kept, loss = best(found), found["train"].values
+    spikes = ld.analysis.find_catapults(loss[np.isfinite(loss)]).spikes
+    steps = found["step"].values
+    number = sum(steps[each.onset] < float(kept["step"]) for each in spikes)
+    curves = {"steps": found["step"], "train_curve": found["train"], "curve": found["validation"]}
+    return kept.assign({"catapults": float(number), **curves})
+
+
+def _stage(task: Task, model: ld.Model, rate: float, length: int) -> tuple[xr.Dataset, ld.Model]:
+    """Steps at one rate: what is read of them, and the model at their end."""
+    far = np.rint(np.linspace(CLOSE, length, FAR + 1))[1:]
+    steps = np.concatenate([np.arange(CLOSE + 1.0), far])
+    rule, probes = ld.GradientDescent(rate), {"weights": _flat}
+    found = course(task, model, rule, steps, key=0, probes=probes)
+    _, back = jax.flatten_util.ravel_pytree(jax.tree.map(jnp.asarray, model.weights))
+    moved = back(jnp.asarray(found["weights"].values[-1], jnp.float32))
+    after = ld.Model(model.network, jax.tree.map(np.asarray, moved))
+    return found.drop_vars("weights"), after
+
+
+def _flat(model: ld.Model) -> Any:
+    return jax.flatten_util.ravel_pytree(model.weights)[0]
+
+
+def _joined(parts: Sequence[xr.Dataset]) -> xr.Dataset:
+    """Stages one after the other; the first reading of each is the last of the one before."""
+    rows, at = [parts[0]], float(parts[0]["step"][-1])
+    for part in parts[1:]:
+        rows.append(part.isel(reading=slice(1, None)).assign(step=part["step"][1:] + at))
+        at += float(part["step"][-1])
+    return xr.concat(rows, "reading")
