@@ -57,7 +57,7 @@ class Params:
 
 PAPER = Params(
     dim=100, n=2000, held_out=5000, width=1024, batches=(2000, 50, 10, 5),
-    epochs=(1500, 160, 32, 24), readings=32, seeds=10,
+    epochs=(1500, 160, 32, 24), readings=32, seeds=5,
 )  # fmt: skip
 PRESETS = {"quick": Params(), "paper": PAPER}
 
