@@ -7,6 +7,7 @@ from learndyn.analysis.catapults import Spike as Spike
 from learndyn.analysis.catapults import find_catapults as find_catapults
 from learndyn.analysis.compare import compare as compare
 from learndyn.analysis.compare import mean_and_error as mean_and_error
+from learndyn.analysis.correlation import partial_correlation as partial_correlation
 from learndyn.analysis.escape import escape_time as escape_time
 from learndyn.analysis.escape import fall_time as fall_time
 from learndyn.analysis.fits import CutPowerLaw as CutPowerLaw

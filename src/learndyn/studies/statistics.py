@@ -94,3 +94,19 @@ def clopper_pearson(held: int, count: int, level: float = 0.95) -> tuple[float, 
     """
     found = stats.binomtest(held, count).proportion_ci(level, method="exact")
     return float(found.low), float(found.high)
+
+
+def correlation_bound(count: int, given: int = 0, level: float = 0.01) -> float:
+    """The correlation that independent normal numbers exceed with the chance `level`, one-sided.
+
+    Args:
+        count: pairs.
+        given: numbers that were held fixed, where the correlation is partial.
+        level: the chance.
+
+    Returns:
+        The bound.
+    """
+    freedom = count - 2 - given
+    t = float(stats.t(freedom).ppf(1 - level))
+    return t / math.sqrt(t**2 + freedom)

@@ -1,0 +1,41 @@
+"""Correlation of two quantities, others held fixed."""
+
+from typing import Any
+
+import numpy as np
+
+from learndyn.numerics.checks import finite
+
+
+def partial_correlation(x: Any, y: Any, given: Any = ()) -> float:
+    """The correlation of what is left of x and y when given quantities are fitted to both.
+
+    Args:
+        x: numbers, one an observation.
+        y: likewise.
+        given: a list of quantities, each likewise; none for the plain correlation. Indicators of
+            groups hold the groups' means fixed.
+
+    Returns:
+        Pearson's correlation of the residuals of least squares with a constant.
+
+    Raises:
+        ValueError: for other lengths, and where nothing is left of x or y.
+
+    Example:
+        >>> import learndyn as ld
+        >>> z = [0.0, 1.0, 2.0, 3.0]
+        >>> round(ld.analysis.partial_correlation([0, 1, 2, 4], [0, 1, 2, 2], [z]), 12)
+        -1.0
+    """
+    x, y = (finite(name, np.asarray(v, np.float64)) for name, v in (("x", x), ("y", y)))
+    columns = [finite("given", np.asarray(v, np.float64)) for v in given]
+    for name, values in (("y", y), *(("given", v) for v in columns)):
+        if x.ndim != 1 or values.shape != x.shape:
+            raise ValueError(f"{name}: got shape {values.shape} beside {x.shape}; allowed is one")
+    design = np.column_stack([np.ones_like(x), *columns])
+    rest = [v - design @ np.linalg.lstsq(design, v)[0] for v in (x, y)]
+    for name, values, left in zip("xy", (x, y), rest, strict=True):
+        if np.linalg.norm(left) <= 1e-12 * np.linalg.norm(values):
+            raise ValueError(f"{name}: got what the given fix; allowed is what varies beside them")
+    return float(rest[0] @ rest[1] / np.linalg.norm(rest[0]) / np.linalg.norm(rest[1]))
