@@ -54,6 +54,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/perturbation_theory.py
 	$(BIN)/python benchmarks/quadratic_model.py
 	$(BIN)/python benchmarks/instruments.py
+	$(BIN)/python benchmarks/catapults.py
 
 bench-torch: $(VENV)/.installed-torch
 	$(BIN)/python benchmarks/instruments_pytorch.py

@@ -37,3 +37,4 @@ from learndyn.probes.update_noise import LossChange as LossChange
 from learndyn.probes.update_noise import UpdateCovariance as UpdateCovariance
 from learndyn.probes.update_noise import loss_change as loss_change
 from learndyn.probes.update_noise import update_covariance as update_covariance
+from learndyn.probes.watching import Watched as Watched

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from learndyn.numerics.checks import one_of
+from learndyn.rules.watching import AbstractStepProbe
 from learndyn.system import System
 from learndyn.theory import THEORIES, AbstractTheory, Refused
 from learndyn.theory.chain import NORMAL, AbstractChain
@@ -34,6 +35,8 @@ def choose(
         ValueError: for an unknown method, or where the system has no exact chain.
     """
     one_of("method", method, METHODS)
+    if method == "flow" and any(isinstance(p, AbstractStepProbe) for p in probes.values()):
+        raise ValueError("method: got 'flow' with a probe of steps; allowed is 'direct'")
     if method in ("direct", "flow"):
         return method, None
     found = _chain(system, theory, probes)

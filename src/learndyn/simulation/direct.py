@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from learndyn.networks import Model
 from learndyn.networks.base import Weights
 from learndyn.numerics.jaxprs import equations
 from learndyn.numerics.pieces import Piece
@@ -23,6 +24,7 @@ from learndyn.numerics.stepping import record_steps
 from learndyn.numerics.types import Array
 from learndyn.rules import Bound
 from learndyn.rules.base import Memory
+from learndyn.rules.watching import step_of
 from learndyn.simulation.following import Group
 from learndyn.simulation.parallel import on_one_cpu, rounded_up, spread
 from learndyn.simulation.reading import Reader, Reading
@@ -101,14 +103,16 @@ class Direct:
             at = int(target)
             weights = moving_of(moving)[0]
             losses = inside.on_examples(weights, looped=False)
-            read.append(_read(inside, weights, teacher, losses))
+            watched = _watched(self._system, inside, moving, teacher, keys, np.int64(at))
+            read.append(_read(inside, weights, teacher, losses, watched))
         stacked = jax.tree.map(lambda *rows: np.stack([np.asarray(r) for r in rows])[None], *read)
         return moving, stacked
 
 
 def _convolves(system: System, weights: Weights) -> bool:
     """Whether the network has convolutions, which its gradients then have too."""
-    dtype = system.problem.input_dtype
+    dtype = jnp.dtype(system.problem.input_dtype)
+    dtype = jax.tree.leaves(weights)[0].dtype if jnp.issubdtype(dtype, jnp.floating) else dtype
     x = jax.ShapeDtypeStruct((1, *system.problem.input_shape), dtype)
     jaxpr = jax.make_jaxpr(system.network)(weights, x)
     return any(e.primitive.name == "conv_general_dilated" for e in equations(jaxpr))
@@ -149,11 +153,17 @@ def _record(
     """Steps of every run, whose weights and memory have a leading axis of runs."""
 
     def one(moving: Moving, key: Array) -> tuple[Moving, Any]:
-        step = bound(system, moving[0], teacher).step
-        body = lambda i, now: step(now[0], now[1], Source(key, i))
-        advance = lambda now, _, at, end: jax.lax.fori_loop(at, end, body, now)
-        read = lambda now: reader(now[0], teacher)
-        return record_steps(advance, read, moving, first, targets, count)
+        rule = bound(system, moving[0], teacher)
+        body = lambda i, now: rule.step(now[0], now[1], Source(key, i))
+        advance = lambda now, _, at, end: (jax.lax.fori_loop(at, end, body, now[0]), end)
+
+        def read(now: tuple[Moving, Array]) -> Any:
+            watched = _watch(system, reader, rule, now[0], key, now[1])
+            return reader(now[0][0], teacher, watched=watched)
+
+        begin = moving, jnp.asarray(first)
+        (moving, _), rows = record_steps(advance, read, begin, first, targets, count)
+        return moving, rows
 
     # Steps on one vector are 5 % faster mapped over one run than without the axis; products and
     # convolutions of batches would become batched and grouped ones, which are slower.
@@ -163,8 +173,26 @@ def _record(
 
 
 @eqx.filter_jit
-def _read(reader: Reader, weights: Weights, teacher: Weights, losses: Any) -> Any:
-    return reader(weights, teacher, losses)
+def _read(reader: Reader, weights: Weights, teacher: Weights, losses: Any, watched: Any) -> Any:
+    return reader(weights, teacher, losses, watched)
+
+
+@eqx.filter_jit
+def _watched(
+    system: System, reader: Reader, moving: Moving, teacher: Weights, keys: Array, index: Array
+) -> Any:
+    moving = moving_of(moving)
+    return _watch(system, reader, bound(system, moving[0], teacher), moving, keys[0], index)
+
+
+def _watch(
+    system: System, reader: Reader, rule: Bound, moving: Moving, key: Array, index: Array
+) -> Any:
+    """What is read of the step that follows."""
+    if not reader.watching:
+        return {}
+    step = step_of(system.problem, rule, moving[1], key, index)
+    return reader.watch(Model(system.network, moving[0]), step)
 
 
 def _held(tree: Any) -> tuple[list[Array], Any]:

@@ -4,6 +4,7 @@ It is read in the compiled program that takes the steps. What cannot be traced i
 pieces of it, on NumPy arrays, and the record says so.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -19,11 +20,12 @@ from learndyn.numerics.jaxprs import Traced
 from learndyn.numerics.types import Array
 from learndyn.problems import Examples
 from learndyn.records import Variable
+from learndyn.rules.watching import AbstractStepProbe, Step
 from learndyn.simulation.examples import OnExamples, labels
 from learndyn.system import System
 from learndyn.theory import AbstractTheory
 
-Probe = Callable[[Model], Any]
+Probe = Callable[..., Any]  # of a model; an `AbstractStepProbe` sees the step as well
 Values = dict[str, Any]
 ANY = np.finfo(np.float64).max  # a bound that every number keeps
 MOST_KEPT, MOST_LOOKED_AT = 64, 10**5  # traced measurements; numbers in a theory
@@ -39,21 +41,34 @@ class Reader(eqx.Module):
         on_examples: reads losses.
         probes: name → function of the weights.
         bound: what the theory's state, or else the weights, may grow to.
+        watching: probes that look at the step that follows as well.
     """
 
     measure: Traced | None
     on_examples: OnExamples
     probes: dict[str, Traced]
     bound: Array
+    watching: tuple[AbstractStepProbe, ...] = ()
 
-    def __call__(self, weights: Weights, teacher: Weights, losses: Values | None = None):
+    def __call__(
+        self,
+        weights: Weights,
+        teacher: Weights,
+        losses: Values | None = None,
+        watched: Values | None = None,
+    ):
         """What is read, and whether the run has diverged; `losses` where they are known."""
         values, judged = self._measured(weights, teacher)
         values |= self.on_examples(weights) if losses is None else losses
         gone = has_diverged(judged, self.bound)
         if values:  # a loss may overflow before the weights do
             gone |= has_diverged(values, jnp.asarray(ANY))
-        return values | {name: probe(weights) for name, probe in self.probes.items()}, gone
+        values |= {name: probe(weights) for name, probe in self.probes.items()}
+        return values | (watched or {}), gone
+
+    def watch(self, model: Model, step: Step) -> Values:
+        """What is read of the step that follows."""
+        return {n: v for probe in self.watching for n, v in probe(model, step).items()}
 
     def has_diverged(self, weights: Weights, teacher: Weights) -> Array:
         """Whether the theory's state, or else the weights, exceed the bound."""
@@ -132,7 +147,10 @@ def reading_of(
     if theory is not None:
         said, attributes = {**theory.variables, **said}, {"theory": theory.name, **attributes}
     used = {*said, *(dim for label in said.values() for dim in label.dims)}
-    taken = [name for name in probes if name in used]
+    watching = tuple(each for each in probes.values() if isinstance(each, AbstractStepProbe))
+    probes = {n: each for n, each in probes.items() if not isinstance(each, AbstractStepProbe)}
+    _check_watching(system, watching)
+    taken = [n for n in (*probes, *(n for w in watching for n in w.variables)) if n in used]
     if taken:
         raise ValueError(
             f"probes: got {taken[0]!r}, which the record has already; allowed is another name"
@@ -140,11 +158,19 @@ def reading_of(
     bound = _bound(theory, weights, teacher)
     measure, theory = _measure(theory, weights, teacher)
     traced, rest = _split(system.network, probes, weights)
-    inside = Reader(measure, on, traced, bound if theory is None else jnp.asarray(ANY))
+    bound = bound if theory is None else jnp.asarray(ANY)
+    inside = Reader(measure, on, traced, bound, watching)
+    said |= {name: label for each in watching for name, label in each.variables.items()}
     outside = Outside(system.network, theory, rest, bound)
     if outside.names:
         attributes["read_between_pieces"] = ", ".join(outside.names)
     return Reading(inside, outside, said, attributes)
+
+
+def _check_watching(system: System, watching: tuple[AbstractStepProbe, ...]) -> None:
+    shape = system.network.output_shape(system.problem.input_shape, system.problem.input_dtype)
+    for each in watching:
+        each.check(system.problem, math.prod(shape))
 
 
 def _on_examples(system, theory, weights, teacher, together):
