@@ -17,11 +17,14 @@ from jax.flatten_util import ravel_pytree
 
 from learndyn.networks import AbstractNetwork, DeepLinear
 from learndyn.networks.base import Weights
+from learndyn.networks.kernel import kernel
 from learndyn.numerics.checks import non_negative, number, one_of, positive
 from learndyn.numerics.matrix_product import FORMS, inverse_power, natural_direction, product
 from learndyn.numerics.types import Array, Number
 from learndyn.problems import AbstractProblem, Examples, MapStatistics, SquaredLoss
 from learndyn.rules.base import AbstractDeterministicRule, Velocity
+
+Apply = Callable[[Any, Array], Array]  # (weights, a batch of inputs) → outputs
 
 
 class NaturalGradient(AbstractDeterministicRule):
@@ -37,6 +40,10 @@ class NaturalGradient(AbstractDeterministicRule):
         damping_form: "paper" is Eq. 17 of curvature2020linear, (1+ε)(H+ε)⁻¹; "levenberg"
             drops the factor 1+ε.
         clip: the largest norm of one update, over all weights; None does not clip.
+
+    On a `Dataset` a step makes the tangent kernel, whose side is examples × outputs, and for
+    power 1 its Cholesky factor; another power, or a kernel without full rank and damping, takes its
+    eigenvalues, which takes far longer. With `blocks` the Jacobian itself is made.
     """
 
     learning_rate: np.ndarray
@@ -126,8 +133,8 @@ class NaturalGradient(AbstractDeterministicRule):
 
         def update(updates, state, params=None, *, inputs, output_gradient, **extra):
             del updates, extra
-            jacobian = jax.vmap(lambda x: jax.jacobian(apply)(params, x))(inputs)
-            found = self._clipped(self.direction(jacobian, output_gradient))
+            every = lambda params, x: jax.vmap(apply, in_axes=(None, 0))(params, x)
+            found = self._clipped(self._along(every, params, inputs, output_gradient))
             step = lambda d: -jnp.asarray(self.learning_rate).astype(d.dtype) * d
             return jax.tree.map(step, found), state
 
@@ -151,17 +158,24 @@ class NaturalGradient(AbstractDeterministicRule):
     ) -> Velocity:
         def velocity(weights: Weights) -> Weights:
             x, y = every.take(slice(None), jax.tree.leaves(weights)[0].dtype)
-            one = lambda w, x: network(w, x[None])[0]
-            output, jacobian = jax.vmap(
-                lambda x: (one(weights, x), jax.jacobian(one)(weights, x))
-            )(x)  # fmt: skip
+            output = network(weights, x)
             axes = output.ndim - 1
             residual = jax.grad(lambda o: jnp.sum(problem.loss.each(o, y, axes)))(output)
-            rows = lambda leaf: leaf.reshape(len(x), -1, *leaf.shape[output.ndim :])
-            found = self.direction(jax.tree.map(rows, jacobian), residual.reshape(len(x), -1))
+            found = self._along(network, weights, x, residual)
             return jax.tree.map(lambda d: -d, found)
 
         return velocity
+
+    def _along(self, apply: Apply, weights: Weights, x: Array, residual: Array) -> Weights:
+        """H^(−power) g for a batch x and ∂loss/∂output of its examples, (batch, …)."""
+        if self.blocks:  # the kernel of a layer by itself is made of its rows of the Jacobian
+            one = lambda x: jax.jacobian(lambda w: apply(w, x[None])[0].reshape(-1))(weights)
+            return self.direction(jax.vmap(one)(x), residual.reshape(len(x), -1))
+        # Layer by layer the kernel costs less than its Jacobian, which is not needed beside.
+        K = kernel(apply, weights, x).reshape(residual.size, residual.size)
+        found = self._inverse(K / len(x), residual.reshape(-1) / len(x))
+        pull = jax.vjp(lambda w: apply(w, x), weights)[1]
+        return pull(found.reshape(residual.shape).astype(residual.dtype))[0]
 
     def _of_maps(self, problem: AbstractProblem, statistics: MapStatistics) -> Velocity:
         target, root = statistics

@@ -13,6 +13,7 @@ from learndyn.numerics.precision import to_numpy
 from learndyn.numerics.random import Source, key_of_run
 from learndyn.numerics.types import Array
 from learndyn.simulation.direct import bound
+from learndyn.simulation.room import check_step
 from learndyn.starting import Start, given_weights
 from learndyn.system import System
 from learndyn.theory import clock_of, theory_of
@@ -39,6 +40,7 @@ def update(
     """
     instance("system", system, System, "a System")
     key = seed("key", key)
+    check_step(system)
     weights, teacher = given_weights(system, weights, teacher)
     dtype = jax.tree.leaves(weights)[0].dtype
     with jax.enable_x64(True):

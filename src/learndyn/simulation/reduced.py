@@ -29,6 +29,7 @@ from learndyn.theory.chain import AbstractChain, Constants, Coordinates
 from learndyn.theory.dynamics import State
 
 WIDEST = 128  # runs in a group on a CPU: wider ones gain nothing
+BLOCK_STEPS = 2  # the least steps of a block
 NUMBERS = {True: 2**15, False: 2**24}  # random numbers in a block, on a CPU and elsewhere
 
 
@@ -96,7 +97,7 @@ def block_size(chain: AbstractChain, width: int) -> int:
         The number of steps.
     """
     steps = NUMBERS[on_one_cpu()] // (width * (chain.normals + len(chain.degrees)))
-    return max(2, 1 << (max(1, steps).bit_length() - 1))
+    return max(BLOCK_STEPS, 1 << (max(1, steps).bit_length() - 1))
 
 
 def width_of(runs: int, chain: AbstractChain) -> int:

@@ -22,7 +22,7 @@ from learndyn.numerics.checks import (
 from learndyn.numerics.progress import Counter, Report, reporting
 from learndyn.records import Recording, Variable, make_record
 from learndyn.records.schema import Stopwatch
-from learndyn.simulation import direct, reduced
+from learndyn.simulation import direct, reduced, room
 from learndyn.simulation.choosing import choose
 from learndyn.simulation.flow import check_flow, follow_flow
 from learndyn.simulation.following import follow, groups_of, rows_of
@@ -90,6 +90,7 @@ def simulate(
     one_of("dtype", dtype, ("float32", "float64"))
     probes, theory = _probes(probes), find_theory(system)
     method, chain = choose(system, theory, method, probes)
+    room.check_step(system, chain)
     rate = check_flow(system).learning_rate if method == "flow" else None
     clock = clock_of(system, theory) if rate is None else continuous(rate, 1.0)
     steps = clock.step_numbers(times)
@@ -192,6 +193,7 @@ def _direct(plan: _Plan, count: Counter) -> tuple[Recording, dict[str, Any]]:
     weights, teacher, reading = begin(0)
     like = jax.eval_shape(reading.inside, weights, teacher)
     rows = rows_of(like, width, bool(reading.outside.names))
+    room.check_record(len(plan.starts) * plan.runs, len(plan.times), like)
     engine = direct.Direct(plan.system, begin, plan.key, width)
     recording = plan.recording(reading.labels)
     groups = list(groups_of(len(plan.starts), plan.runs, width))
@@ -203,7 +205,9 @@ def _reduced(plan: _Plan, chain: AbstractChain, count: Counter) -> tuple[Recordi
     theory, states = plan.theory, [start.state for start in plan.starts]
     assert theory is not None
     width = reduced.width_of(plan.runs, chain)
-    rows = rows_of(jax.eval_shape(theory.observe, states[0]), width, False)
+    like = jax.eval_shape(theory.observe, states[0])
+    rows = rows_of(like, width, False)
+    room.check_record(len(plan.starts) * plan.runs, len(plan.times), like)
     engine = reduced.Reduced(theory, chain, states, plan.key, width)
     recording = plan.recording(theory.variables)
     groups = list(groups_of(len(states), plan.runs, width))
