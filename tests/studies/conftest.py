@@ -52,6 +52,7 @@ LONG = {
     "hiratani2022perturbation/figS4",
     "hiratani2022perturbation/figS5",
     "zhu2024catapults/fig4_10",
+    "zhu2024catapults/fig4_11",
     "zhu2024catapults/fig4_8",
     "zhu2024catapults/fig4_9",
     "zhu2024catapults/table4_1",
