@@ -9,6 +9,7 @@ from learndyn.analysis.fits import (
     fit_cut_power_law,
     fit_line,
     fit_minimum,
+    fit_parabola,
     proportional,
 )
 
@@ -76,6 +77,15 @@ def test_fits_stay_within_their_tolerance(s, alpha_max):
         off.append(abs(fit.exponent - s))
     # 1.05: the bound is that of evenly spaced g, which a curved g exceeds a little.
     assert 0.5 * bound < max(off) < 1.05 * bound
+
+
+def test_a_parabola_is_found_among_points_that_are_missing():
+    x = np.linspace(-1, 2, 7)
+    y = 4 + 1.5 * (x - 0.3) ** 2
+    y[2] = np.nan
+    np.testing.assert_allclose(fit_parabola(x, y), (3, 0.3, 4))
+    with pytest.raises(ValueError, match="fit_parabola: got 2 points; allowed are at least 3"):
+        fit_parabola([0, 1], [1, 2])
 
 
 def test_proportional_and_doubling_rate():

@@ -12,6 +12,7 @@ from learndyn.studies.claims import Claim, claim
 from learndyn.studies.statistics import (
     clopper_pearson,
     mean_square_bound,
+    rank_slope,
     spread_exponent_error,
     student_bound,
 )
@@ -146,3 +147,12 @@ def test_error_of_an_exponent_of_spreads():
     spreads = rng.standard_normal((3000, 4, count)).std(-1, ddof=1)
     found = np.polyfit(np.log(sizes), np.log(spreads).T, 1)[0]
     np.testing.assert_allclose(found.std(), spread_exponent_error(sizes, count), rtol=0.05)
+
+
+def test_a_rank_slope_is_not_carried_by_stragglers():
+    rng = np.random.default_rng(0)
+    x = np.repeat(np.log([1, 2, 4, 8]), 64)
+    y = 0.5 * x + rng.standard_normal(256)
+    y[-5:] += 1e3
+    found = rank_slope(x, y)
+    assert found.low < 0.5 < found.high and found.low > 0.1 and found.high < 0.9

@@ -17,6 +17,7 @@ from learndyn.analysis.fits import doubling_rate as doubling_rate
 from learndyn.analysis.fits import fit_cut_power_law as fit_cut_power_law
 from learndyn.analysis.fits import fit_line as fit_line
 from learndyn.analysis.fits import fit_minimum as fit_minimum
+from learndyn.analysis.fits import fit_parabola as fit_parabola
 from learndyn.analysis.fits import fit_power_law as fit_power_law
 from learndyn.analysis.fits import fit_rate as fit_rate
 from learndyn.analysis.fits import proportional as proportional

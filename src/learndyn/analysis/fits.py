@@ -62,6 +62,14 @@ class Minimum(NamedTuple):
     y: float
 
 
+class Parabola(NamedTuple):
+    """y = height + curvature (x − vertex)²/2."""
+
+    curvature: float
+    vertex: float
+    height: float
+
+
 def fit_line(x, y, *, window: tuple[Number, Number] | None = None) -> Fit:
     """Fits y = intercept + slope · x by least squares.
 
@@ -107,6 +115,27 @@ def fit_minimum(x, y) -> Minimum:
     curve = np.polynomial.Polynomial.fit(x[i - 1 : i + 2], y[i - 1 : i + 2], 2)
     lowest = float(curve.deriv().roots()[0])
     return Minimum(lowest, float(curve(lowest)))
+
+
+def fit_parabola(x, y) -> Parabola:
+    """Fits a parabola by least squares.
+
+    Args:
+        x: numbers.
+        y: numbers; those that are not finite are left out.
+
+    Returns:
+        Its second derivative, and where it stands still.
+
+    Raises:
+        ValueError: where fewer than three samples are finite.
+    """
+    x, y = _inside(x, y, None)
+    if len(x) < 3:
+        raise ValueError(f"fit_parabola: got {len(x)} points; allowed are at least 3")
+    curve = np.polynomial.Polynomial.fit(x, y, 2).convert()
+    vertex = float(-curve.coef[1] / (2 * curve.coef[2]))
+    return Parabola(float(2 * curve.coef[2]), vertex, float(curve(vertex)))
 
 
 def fit_power_law(

@@ -1,6 +1,7 @@
 """Bounds that chance allows."""
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -53,6 +54,29 @@ def spread_exponent_error(sizes, count: int) -> float:
     """
     log = np.log(sizes)
     return float(1 / np.sqrt(2 * (count - 1)) / np.sqrt(np.sum((log - log.mean()) ** 2)))
+
+
+class RankSlope(NamedTuple):
+    """The median slope between pairs of points, and its interval."""
+
+    slope: float
+    low: float
+    high: float
+
+
+def rank_slope(x, y, level: float = 0.01) -> RankSlope:
+    """The slope of y in x that no single point carries, by ranks (Theil, Sen, Kendall).
+
+    Args:
+        x: numbers, which may repeat.
+        y: numbers, as many.
+        level: chance that the interval misses the slope.
+
+    Returns:
+        The median of the slopes of all pairs with different x, and the interval.
+    """
+    found: Any = stats.theilslopes(np.asarray(y), np.asarray(x), 1 - level)
+    return RankSlope(float(found[0]), float(found[2]), float(found[3]))
 
 
 def normal_bound(level: float = 0.01) -> float:

@@ -1,6 +1,12 @@
 """Eq. 13 and Sec. 7.3: how the loss leaves the plateau, and how little that depends on p.
 
-The quick preset has fewer starts (10 instead of 20) and fewer widths.
+The time to half of the loss scatters with |ρ(0)| by more than the width changes it. What a start's
+own |ρ(0)| does is known (an e-fold costs 1/ω_ρ), so each time is brought to the size ε of the law
+before widths are compared: the scatter that is left is five times smaller, as seen at key 500. The
+late form of Eq. 13 at half of the loss is an extrapolation, whose error is the same time for all
+widths only roughly: no claim rests on it.
+
+The quick preset has fewer widths.
 """
 
 import dataclasses
@@ -38,7 +44,7 @@ class Params:
     linear: float = 1.5
     whole: float = 3.0
     points: int = 121
-    starts: int = 10
+    starts: int = 16
     key: int = 0
 
 
@@ -107,7 +113,9 @@ def draw(data: xr.Dataset) -> Figure:
 def _draw_half(axis, data: xr.Dataset) -> None:
     p, p_star, epsilon = data["p"].values, int(data.attrs["p_star"]), data.attrs["epsilon"]
     mean, error = _half(data)
-    axis.errorbar(p, mean, error, fmt="o", ms=4, label=f"ODE, {data.sizes['start']} starts")
+    axis.errorbar(
+        p, mean, error, fmt="o", ms=4, label=f"ODE, {data.sizes['start']} starts, at one |ρ(0)|"
+    )
     wide = range(p[0], p[-1] + 1)
     axis.plot(
         wide, _late_form(data, wide), color="0.3", lw=1.2, label="late form of Eq. 13, extrapolated"
@@ -120,7 +128,7 @@ def _draw_half(axis, data: xr.Dataset) -> None:
 def check(data: xr.Dataset) -> list[Claim]:
     """Eq. 13, its clock, its form for starts at Q = I, and the escape against p."""
     one = data.isel(p=-1)
-    return [_average(one), _clock(one), *_each_start(one), *_widths(data)]
+    return [_average(one), _clock(one), _time_scale(data), *_each_start(data), *_widths(data)]
 
 
 def _average(one: xr.Dataset) -> Claim:
@@ -149,43 +157,58 @@ def _clock(one: xr.Dataset) -> Claim:
     )
 
 
-def _each_start(one: xr.Dataset) -> list[Claim]:
+def _time_scale(data: xr.Dataset) -> Claim:
+    """The clock of every width in t̃ = ηα/p, which is the time of these runs."""
+    p_star, small, end = int(data.attrs["p_star"]), data.attrs["small"], float(data["time"][-1])
+    rises = data["from_plateau"].mean("start").transpose("p", "time").values
+    scales = np.array([1 / ld.analysis.doubling_rate(y[len(y) // 2], y[-1], end) for y in rises])
+    expected, widths = quadratic.loss_time_scale(p_star), data["p"].values
+    within = max(quadratic.overlap_square(end * p, int(p), p_star, small) for p in widths)
+    said = "at η = p the reduction has the time scale p*/16 whatever p is: farthest over widths"
+    return claim(said, "Eq. 13, after it").equals(
+        scales[np.argmax(abs(scales - expected))], expected, within=within, because=LINEAR
+    )
+
+
+def _each_start(data: xr.Dataset) -> list[Claim]:
     """Start by start, with the ρ that was drawn instead of its variance."""
-    p, p_star, small, t = _sizes(one)
     late = "Eq. 13 times p/(p+2), once norms have settled"
     rows: list[tuple[str, str, Callable, Kind]] = [
         ("from_plateau", "Eq. 13, for the ρ drawn", quadratic.loss_reduction, "claim"),
         ("from_identity", late, quadratic.late_loss_reduction, "finding"),
     ]
-    ratio = lambda name, form: one[name].isel(time=-1) / form(t, p, p_star, one["size"].values)
-    said = lambda law: f"p = {p}: largest relative deviation of a start from {law}, at ηα = {t:g}"
-    within = quadratic.overlap_square(t, p, p_star, small)
+    said = lambda law: f"every width: largest relative deviation of a start from {law}, in units "
     return [
-        claim(said(law), "Eq. 13 and Sec. 7.3", kind=kind).equals(
-            np.abs(ratio(name, form) - 1).max(), 0.0, within=within, because=LINEAR
+        claim(f"{said(law)}of its |ρ|² at the end", "Eq. 13 and Sec. 7.3", kind=kind).equals(
+            max(_deviation(data.sel(p=p), name, form) for p in data["p"]), 0.0, within=1.0,
+            because=LINEAR,
         )
         for name, law, form, kind in rows
-    ]
+    ]  # fmt: skip
+
+
+def _deviation(one: xr.Dataset, name: str, form: Callable) -> float:
+    p, p_star, _, t = _sizes(one)
+    ratio = one[name].isel(time=-1) / form(t, p, p_star, one["size"].values)
+    squares = [quadratic.overlap_square(t, p, p_star, float(size)) for size in one["size"]]
+    return float((np.abs(ratio - 1) / squares).max())
 
 
 def _widths(data: xr.Dataset) -> list[Claim]:
-    """At η ∝ p only the logarithm of Eq. 13's prefactor is left of p."""
+    """How much later or earlier the widest student escapes than the narrowest, at η ∝ p."""
     p, p_star, count = data["p"].values, int(data.attrs["p_star"]), data.sizes["start"]
     mean, error = _half(data)
-    change, first, last = float(mean[-1] - mean[0]), *_late_form(data, p[[0, -1]])
-    chance = {
-        "within": student_bound(count, level=LEVEL) * float(np.hypot(error[0], error[-1])),
-        "because": f"error of the difference, Student t, {count} starts, {LEVEL:.0%}",
-        "rate": 1 - LEVEL,
-    }
-    said = lambda what: f"α at half loss, η = p, {what}, from p = {p[0]} to {p[-1]}"
-    prefactor, scale = "Eq. 13's prefactor only", "less than one time scale p*/16"
+    change = float(mean[-1] - mean[0])
+    chance = student_bound(count, level=LEVEL, sides=1) * float(np.hypot(error[0], error[-1]))
+    because = f"Student t, {count} starts, {LEVEL:.0%}"
+    said = f"from p = {p[0]} to {p[-1]} α at half loss, η = p, brought to one |ρ(0)|"
+    weak = f"{said}, changes by less than one time scale p*/16: upper confidence limit"
+    earlier = f"{said}, falls: upper confidence limit of the change"
     of = "Sec. 4.1, Time of escape"
+    ended = {"because": because, "rate": 1 - LEVEL}
     return [
-        claim(said(f"changes with {prefactor}"), of).equals(change, last - first, **chance),
-        claim(said(f"changes by {scale}"), of).at_most(
-            abs(change), quadratic.loss_time_scale(p_star), **chance
-        ),
+        claim(weak, of).at_most(abs(change) + chance, quadratic.loss_time_scale(p_star), **ended),
+        claim(earlier, of).at_most(change + chance, 0.0, **ended),
     ]
 
 
@@ -196,8 +219,18 @@ def _late_form(data: xr.Dataset, widths) -> list[float]:
 
 
 def _half(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard error over starts of α at half loss, for each width."""
-    mean, error = ld.analysis.mean_and_error(data["half"].rename(start="run"))
+    """Mean and standard error over starts of α at half loss, at the size ε, for each width."""
+    sizes = data["size"] * (data.attrs["epsilon"] / data.attrs["small"])
+    late = [
+        [
+            quadratic.half_loss_time(int(p), int(data.attrs["p_star"]), float(size)) / p
+            for size in row
+        ]
+        for p, row in zip(data["p"].values, sizes.transpose("p", "start").values, strict=True)
+    ]
+    own = data["half"].transpose("p", "start") - np.array(late)
+    at_law = own + xr.DataArray(_late_form(data, data["p"].values), dims="p")
+    mean, error = ld.analysis.mean_and_error(at_law.rename(start="run"))
     return mean.values, error.values
 
 

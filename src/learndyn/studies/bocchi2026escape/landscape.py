@@ -231,6 +231,8 @@ def _null(data: xr.Dataset) -> list[Claim]:
     return [
         claim(tangent, source).equals(wrong("tangent"), 0.0, **exact),
         claim(other, source).equals(wrong("other"), 0.0, **exact),
-        claim(along, source).equals(abs(data["risk_tangent"]).max(), 0.0, **rounded),
+        claim(along, source, kind="theorem").equals(
+            abs(data["risk_tangent"]).max(), 0.0, **rounded
+        ),
         claim(rest, source, kind="finding").equals(quartic.max(), 0.0, **rounded),
     ]

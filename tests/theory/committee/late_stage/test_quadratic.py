@@ -68,6 +68,11 @@ def test_approach_to_the_solution_is_algebraic(quadratics, p, p_star, eta):
     # The next order, −k/t, averaged over the half, leaves O(log t/t²).
     k = quadratic.approach_correction(p, p_star, eta)
     assert abs(rate - 1 + k * np.log(2) / (t / 2)) < 20 / t**2
+    # From another solution, what is missing of the distance between both falls in the same way.
+    other = solutions.solution_overlaps(solutions.polar_factor(rho0[::-1] + 0.05))[0]
+    missing = [1 - np.sum((x - other) ** 2) / np.sum((rho_bar - other) ** 2) for x in (half, end)]
+    rate = (1 / missing[1] - 1 / missing[0]) / (t / 2) * quadratic.approach_share(p, p_star)
+    assert abs(rate - 1 + k * np.log(2) / (t / 2)) < 20 / t**2
 
 
 def test_approach_is_exponential_without_spare_units():

@@ -160,3 +160,24 @@ def test_time_scale_of_the_loss_is_that_of_the_overlaps_squared():
     for p, p_star in [(3, 2), (8, 3)]:
         efold = 1 / (2 * quadratic_plateau.growth_rate(p, p_star))
         assert quadratic_plateau.loss_time_scale(p_star) == pytest.approx(efold / p)
+
+
+def test_starts_with_overlaps_between_students_grow_as_orthonormalised_ones(quadratics):
+    p, p_star, t = 4, 2, 7.0
+    rng = np.random.default_rng(3)
+    noise = rng.standard_normal((p, p))
+    Q, T = np.eye(p) + 0.05 * (noise + noise.T), np.eye(p_star)
+    rho = 1e-6 * rng.standard_normal((p, p_star))
+    end, Q_end = (quadratics.overlap_flow(Q, rho, T, t)[i] for i in (0, 1))
+    level, growth = quadratic_plateau.norm_fixed_point(p), quadratic_plateau.growth_rate(p, p_star)
+    expected = np.exp(growth * t) * np.sqrt(level) * quadratic_plateau.orthonormalised(Q, rho)
+    left = quadratic_plateau.unlike_left(t, p, Q)
+    assert 1e-4 < left < 1e-2 and np.linalg.norm(Q_end / level - np.eye(p), 2) < 2 * left
+    assert np.linalg.norm(end[-1] - expected) < left * np.linalg.norm(expected)
+    stretch = np.linalg.norm(quadratic_plateau.orthonormalised(Q, rho)) / np.linalg.norm(rho)
+    assert abs(np.log(stretch)) < quadratic_plateau.largest_stretch(Q)
+    diagonal = np.diag([1.0, 4.0])
+    assert quadratic_plateau.largest_stretch(diagonal) == pytest.approx(np.log(2))
+    np.testing.assert_allclose(
+        quadratic_plateau.orthonormalised(diagonal, np.eye(2)), np.diag([1, 0.5])
+    )

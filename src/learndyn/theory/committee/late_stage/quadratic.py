@@ -94,6 +94,16 @@ def approach_distance(p: Int, p_star: Int) -> float:
     return float(np.sqrt(p) * p_star * m / 4)
 
 
+def approach_share(p: Int, p_star: Int) -> float:
+    """Lim t (1 − |rho(t) − rho'|²/|rho_bar − rho'|²) for another solution rho'.
+
+    That is p p* (p − p*)/(32 (p + 2)). With rho = rho_bar (1 − a) and |rho_bar|² = |rho'|² = p the
+    squared distance to rho' is (1 − a) |rho_bar − rho'|² + p a², whatever rho' is, and t a has
+    this limit.
+    """
+    return approach_distance(p, p_star) / float(np.sqrt(p))
+
+
 def approach_correction(p: Int, p_star: Int, noise_strength: float = 0.0) -> float:
     """The next order k of that tail: growth rates are their limits times 1 − k/t + O(log t/t²).
 

@@ -49,6 +49,23 @@ def overlap_growth(t: Array | float, p: Int, p_star: Int, q0: float = 1.0) -> Ar
     return np.exp(growth_rate(p, p_star) * t) * np.sqrt(norm_path(t, p, q0) / q0)
 
 
+def orthonormalised(Q: Array, rho: Array) -> Array:
+    """Q^(-1/2) ρ: overlaps of the start Q = I that leaves the plateau as a start (Q, ρ) does.
+
+    While ρ is small, d log ρ_i/dt = ½ d log Q_i/dt + ω_ρ in the eigenbasis of Q, which does not
+    turn: ρ(t) = e^(ω_ρ t) (Q(t)/Q(0))^½ ρ(0), and Q(t) goes to Q̄ I from every Q(0).
+
+    Args:
+        Q: student-student overlaps of the start, (p, p), positive definite.
+        rho: its student-teacher overlaps, (p, p*).
+
+    Returns:
+        The overlaps, (p, p*).
+    """
+    values, vectors = np.linalg.eigh(Q)
+    return (vectors / np.sqrt(values)) @ vectors.T @ rho
+
+
 def overlap_square(t: Array | float, p: Int, p_star: Int, epsilon: float) -> Array:
     """|ρ(t)|² of starts on the plateau with ρ ~ N(0, ε²): by how much linearisation is wrong."""
     growth = overlap_growth(t, p, p_star, q0=norm_fixed_point(p))
@@ -58,6 +75,16 @@ def overlap_square(t: Array | float, p: Int, p_star: Int, epsilon: float) -> Arr
 def settled_error(relaxations: float, overlap: Array | float) -> float:
     """What so many relaxation times of the norm leave of it, and |ρ|², which acts on it."""
     return float(np.exp(-relaxations) + np.max(np.square(overlap)))
+
+
+def largest_stretch(Q: Array) -> float:
+    """By how many e-folds Q^(-1/2) stretches or shrinks a direction at most: max |½ log Q_i|."""
+    return float(np.max(np.abs(np.log(np.linalg.eigvalsh(Q)))) / 2)
+
+
+def unlike_left(t: Array | float, p: Int, Q: Array) -> Array:
+    """‖Q − I‖ e^(−ω_Q t): what is left at t of the overlaps between students, spectral norm."""
+    return np.linalg.norm(np.asarray(Q) - np.eye(len(Q)), 2) * np.exp(-decay_rate(p) * t)
 
 
 def loss_time_scale(p_star: Int) -> float:
