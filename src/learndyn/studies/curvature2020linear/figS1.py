@@ -95,7 +95,9 @@ def draw(data: xr.Dataset) -> Figure:
                 axis.plot(data["scale"], closed, ":", color=f"C{number}")
         axis.set(xscale="log", yscale="log", xlabel="scale α of the weights")
         axis.set(ylabel=data[name].attrs["long_name"], title=f"depth {depth}")
-    legend(axes[0], {"balanced (S.I.16, 17)": {"ls": ":"}}, fontsize=7)
+    # Above the panels: bars of NGD-d reach over decades, and leave no room inside.
+    above = {"loc": "lower left", "bbox_to_anchor": (0, 1.08), "ncols": 6, "fontsize": 8}
+    legend(axes[0], {"balanced (S.I.16, 17)": {"ls": ":"}}, **above)
     return figure
 
 

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 import learndyn as ld
 from learndyn.numerics.matrix_product import product
 from learndyn.numerics.precision import in_float64
-from learndyn.plotting import panels
+from learndyn.plotting import legend, panels
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.curvature2020linear._model import RULES, linear_system, target_with
 from learndyn.studies.registry import Report, cases
@@ -153,6 +153,13 @@ def draw(data: xr.Dataset) -> Figure:
         axes[number].set_title(rule)
     axes[0].set_ylabel("entries of $w_1$, $w_2$, $w_3$")
     axes[len(rules)].set_ylabel("$w_i w_i^T - w_{i+1}^T w_{i+1}$")
+    names = {"weights": "$w_{}$", "conserved": "$i$ = {}"}
+    for axis, (name, form) in zip(axes[:: len(rules)], names.items(), strict=True):
+        groups = range(data[name].shape[2])
+        styles = {form.format(k + 1): {"color": f"C{k}"} for k in groups}
+        legend(axis, styles, fontsize=7, ncols=len(styles), columnspacing=0.8, handlelength=1.2)
+        low, high = axis.get_ylim()
+        axis.set_ylim(low, high + 0.2 * (high - low))  # room for the legend
     return figure
 
 

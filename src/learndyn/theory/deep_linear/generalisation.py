@@ -4,6 +4,8 @@ Section 4 of curvature2020linear: a network learns the least-squares map of nois
 it answers, relative to a network that answers zero, is known for some maps without training.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -30,10 +32,10 @@ def nearest_multiple(fitted: np.ndarray, teacher: np.ndarray) -> np.ndarray:
     return multiple * fitted
 
 
-def unfinished_error(level: float, left: float) -> float:
+def unfinished_error(level: Any, left: Any) -> Any:
     """Bound on |test loss − level|, level that of the fitted map, from the training loss left.
 
     |‖a‖² − ‖b‖²| ≤ 2 ‖b‖ ‖a − b‖ + ‖a − b‖², with whitened inputs; both relative as in
-    `relative_loss`.
+    `relative_loss`; numbers or arrays.
     """
-    return float(2 * np.sqrt(level * left) + left)
+    return 2 * (level * left) ** 0.5 + left
