@@ -20,6 +20,8 @@ BETA, ETA, SIGMA_J = 0.25, 0.1, 0.01  # of Figs. 4 and 17 to 19
 LATE_M, LATE_ETA, LATE_BETA = 2, 0.25, 1.0  # of Figs. 6, right, and 20
 SETTLED = "what the error still changes: |dε/dα| · max(α, τ/2)"
 FOLDS = "1 + ln M e-folds: the largest of M² deviations leaves first, and growth ends non-linear"
+LAST = 2.0  # e-folds over which growth is fitted
+SETTLING = 2.0  # times τ, after which what relaxes is gone
 LINEAR = 0.02  # deviations from the plateau count as small up to this share of R*
 
 
@@ -96,17 +98,54 @@ def growth_time(record: xr.Dataset, begin: float, R_star: float) -> float:
 
     Args:
         record: with R at equally spaced times.
-        begin: of the fit.
-        R_star: the plateau; the fit ends where a deviation exceeds LINEAR times it.
+        begin: of the fit at the earliest.
+        R_star: the plateau; the fit ends where a deviation exceeds LINEAR times it, and begins
+            `LAST` e-folds below: what relaxes, and what grows slower, is behind by then.
 
     Returns:
         The time.
     """
-    small = abs(apart(record)).max(["student", "teacher"]) <= LINEAR * R_star
-    window = begin, float(record["time"][small].max())
+    largest = abs(apart(record)).max(["student", "teacher"])
+    small = largest <= LINEAR * R_star
+    grown = largest >= LINEAR * R_star * np.exp(-LAST)
+    window = max(begin, float(record["time"][grown].min())), float(record["time"][small].max())
     steps = apart(record).diff("time")
     size = (steps**2).sum(["student", "teacher"]) ** 0.5
     return 1 / ld.analysis.fit_rate(size["time"].values, size.values, window=window).slope
+
+
+def linear_stage(record: xr.Dataset, tau: float, R_star: float) -> dict[str, float]:
+    """How long the students' spread grows, between where it has settled and where it is small.
+
+    Args:
+        record: with R.
+        tau: mean time of growth.
+        R_star: the plateau.
+
+    Returns:
+        `linear_sigma`, the spread at α = SETTLING · τ, and `linear_length`, from there until it is
+        LINEAR · R*; NaN where that is not in the record.
+    """
+    size, level = spread(record), LINEAR * R_star
+    times, logs = record["time"].values, np.log(size.values / level)
+    begin = SETTLING * tau
+    beyond = np.flatnonzero((logs >= 0) & (times > begin))
+    sigma = float(level * np.exp(np.interp(begin, times, logs)))
+    if not len(beyond) or sigma >= level:
+        return {"linear_sigma": sigma, "linear_length": float("nan")}
+    around = slice(beyond[0] - 1, beyond[0] + 1)
+    end = float(np.interp(0.0, logs[around], times[around]))
+    return {"linear_sigma": sigma, "linear_length": end - begin}
+
+
+def linear_folds(one: xr.Dataset, R_star: float) -> tuple[float, float]:
+    """e-folds that the linear stage has to take, ln(LINEAR R*/σ), and by how much they may miss.
+
+    The M − 1 times of growth mix; the growth is linear up to LINEAR.
+    """
+    times = one["times_exact"]
+    folds = erf_uniform.escape_length(1.0, LINEAR * R_star, float(one["linear_sigma"]))
+    return folds, folds * float((times.max() - times.min()) / (2 * times.mean())) + LINEAR
 
 
 def flattest_point(record: xr.Dataset, tau: float) -> dict[str, float]:

@@ -65,8 +65,10 @@ def check(data: xr.Dataset) -> list[Claim]:
     ratio = deviation.isel(beta=0) / deviation.isel(beta=-1)
     low = f"max |ln(L b_k λ̃_k/λ_k)| at β = {b[0]:g} over that at {b[-1]:g}, smallest"
     return [
-        claim(f"Σ b_k = T^(0) = 1 for every L up to {L}: largest deviation", "Eqs. 56 and 57")
-        .equals(
+        claim(
+            f"Σ b_k = T^(0) = 1 for every L up to {L}: largest deviation", "Eqs. 56 and 57",
+            kind="theorem",
+        ).equals(
             np.abs(data["Lb"].sum("k") / data["L"] - 1).max(),
             0.0,
             within=L * np.finfo(float).eps,

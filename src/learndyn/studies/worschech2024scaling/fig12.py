@@ -14,6 +14,8 @@ from learndyn.plotting import panels
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.worschech2024scaling._linear import (
+    CLOSE,
+    HIDDEN,
     draw_modes,
     legend_beside,
     modes_by_size,
@@ -83,9 +85,12 @@ def _of_column(one: xr.Dataset) -> list[Claim]:
     farthest = trace[int(np.argmax(abs(trace - epsilon).values))]
     below = one["lam"].shift(k=-1).fillna(0.0)
     outside = (one["rate"] > one["lam"]) | (one["rate"] < below)
-    ours = lambda what, source: claim(f"{_name(one)}: {what}", source, kind="finding")
+    ours = lambda what, source: claim(f"{_name(one)}: {what}", source, kind="theorem")
     rounding = largest * np.finfo(float).eps
+    bent = xr.ufuncs.log(one["lam"] / one["rate"]).max("k").min("L")
+    said = "the pure power law of the spectrum is perturbed: largest ln(2λ_k/|λ_B,k|), least L"
     return [
+        claim(f"{_name(one)}: {said}", "App. B.2.1, Fig. 12").at_least(bent, CLOSE, because=HIDDEN),
         ours(f"Σ_k (2λ_k − |λ_B,k|) over T^(2) is ϵ, L to {largest}; farthest", "Eq. 27").equals(
             farthest, epsilon, within=rounding, because="rounding, L terms"
         ),

@@ -2,8 +2,8 @@
 
 The paper has CIFAR-5m. The paper preset has CIFAR-10, from the folder of data files, and the
 quick preset scikit-learn's digits, other images altogether: what the paper says of its own is
-left open there. The paper names no window for its β, and β grows with the window; that of the
-claims, a decade or two of leading eigenvalues, is ours.
+left open there. The paper names no window for its β, and β grows with the window: all windows
+stand in one table, and are open.
 """
 
 import dataclasses
@@ -18,11 +18,9 @@ from learndyn.problems.empirical import principal
 from learndyn.problems.files import first_channel
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report, cases
-from learndyn.studies.statistics import mean_bound
 
 TITLE = "Covariance spectrum of real images against a power law"
 DIGIT = 0.05  # β ≈ 0.3 is given to one digit
-LEVEL = 0.01  # chance of a false alarm from the draw of the images
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,33 +100,22 @@ def check(data: xr.Dataset) -> list[Claim]:
     head, images = data.isel(k=slice(0, last)), data.attrs["data"]
     off = np.abs(np.log(head["images"] / head["power_law"])).max()
     window = f"the leading {last} of {N} eigenvalues"
-    said = "; ".join(f"{_beta(w):.2f} to k = {float(w['ends'][1]):g}" for w in longest)
-    unnamed = f"β depends on the window, which the paper does not name: {said}"
-    straight = f"β where the spectrum is {longest[0]['window'].values!s}"
+    names = [window, "all k", *(str(one["window"].values) for one in longest)]
     at_all = f"{images}: β from all k is larger than from {window}"
+    rows = zip(names, (leading, everything, *longest), strict=True)
     return [
-        _claim(data, f"β from {window}", _beta(leading), beta, DIGIT),
-        _claim(data, f"largest |ln| of λ_k over Eq. 1 with β = {beta:g}, {window}", off, 0.0,
-               DIGIT * np.log(last)),
-        _claim(data, straight, _beta(longest[0]), beta, DIGIT, unnamed),
+        *(_open(data, f"β, window {name}", _beta(one), beta) for name, one in rows),
+        _open(data, f"largest |ln| of λ_k over Eq. 1 with β = {beta:g}, {window}", off, 0.0),
         claim(at_all, "Fig. 14", kind="finding").at_least(
             _beta(everything), _beta(leading) + DIGIT, because="none: more than β's last digit"
         ),
     ]  # fmt: skip
 
 
-def _claim(data, what: str, measured, expected: float, digit: float, why_open: str = "") -> Claim:
-    """What the paper says of CIFAR-5m, on the images that are here."""
-    if not data.attrs["paper_data"]:
-        why_open = "digits are not the images that the paper speaks of"
-    found = claim(f"{data.attrs['data']}: {what}", "Fig. 14, there CIFAR-5m").equals(
-        measured,
-        expected,
-        within=digit + mean_bound(data["group_slope"], "group", LEVEL),
-        because=f"β is printed to one digit; draw of the images, Student t, {LEVEL:.0%}",
-        rate=1 - LEVEL,
-    )
-    return found.open(why_open) if why_open else found
+def _open(data: xr.Dataset, what: str, measured, expected: float) -> Claim:
+    """What the paper says of CIFAR-5m, on the images that are here, for any window."""
+    why = "the paper names no window for its β, and has CIFAR-5m"
+    return claim(f"{data.attrs['data']}: {what}", "Fig. 14").open(why, measured, expected)
 
 
 def _beta(fit: xr.Dataset) -> float:

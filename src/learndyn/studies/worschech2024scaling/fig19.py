@@ -2,7 +2,7 @@
 
 One start each, flow limit. The paper does not name L of the right panel; that of Fig. 4 is taken,
 and M = 8 runs on until it has left. The quick preset has fewer cases. N goes down to a multiple
-of L.
+of L. Predicted is how long the growth is linear, as in Fig. 4.
 """
 
 import dataclasses
@@ -16,11 +16,12 @@ from learndyn.plotting import legend, panels
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.worschech2024scaling._erf import (
-    FOLDS,
     LINEAR,
+    SETTLING,
     SIGMA_J,
-    departure,
     growth_time,
+    linear_folds,
+    linear_stage,
     plateau_system,
     predictions,
     spread,
@@ -72,7 +73,9 @@ def _one(params: Params, L: int, M: int) -> xr.Dataset:
     tau, R_star = 1 / float((1 / growing).mean()), float(expected["R_exact"].max())
     times = np.linspace(0, params.lasts * tau, params.points)
     record = ld.solve(system, times, start=start, order="flow")
-    sigma_P, B = float(spread(record).interp(time=params.begin)), erf_uniform.departure_size(R_star)
+    sigma_P = float(spread(record).interp(time=params.begin))
+    linear = linear_stage(record, tau, R_star)
+    folds, miss = linear_folds(expected.assign(linear), R_star)
     printed = uniform, R_star, sigma_P, SIGMA_J, system.dim
     return xr.Dataset(
         {
@@ -80,9 +83,9 @@ def _one(params: Params, L: int, M: int) -> xr.Dataset:
             "error": ("number", record["error"].values),
             "height": float(record["error"].interp(time=params.begin)),
             "growth": growth_time(record, params.begin, R_star),
-            "length": departure(record, R_star) - params.begin,
-            "largest": float(record["R"].max() / R_star),
-            "predicted": erf_uniform.escape_length(tau, B, sigma_P),
+            "length": linear["linear_length"],
+            "folds": folds,
+            "folds_miss": miss,
             "printed": errata.printed_plateau_length(*printed),
             "time_116": uniform,
             "tau": tau,
@@ -100,12 +103,12 @@ def draw(data: xr.Dataset) -> Figure:
     for axis, name, part, title in zip(axes, "LM", _parts(data), titles, strict=True):
         for k in range(part.sizes["case"]):
             _draw_case(axis, part.isel(case=k), name, f"C{k}", data.attrs["begin"])
-        axis.axvline(data.attrs["begin"], color="k", lw=0.9, ymax=LINES)
         axis.set_title(f"{title}, N = {data.attrs['N']}, one start each, flow", fontsize=9)
         axis.set(xlabel="time [steps / N]", ylabel="generalisation error")
         axis.set(ylim=(0, 1.45 * float(part["height"].max())))
-    lines = {"$\\alpha_0$": "-", "$\\tau\\,\\ln(B/\\sigma_P)$": "--", "as App. C.4": ":"}
+    lines = {"linear stage ends, predicted": "--", "plateau ends, as printed": ":"}
     styles = {label: {"ls": style, "lw": 1.2} for label, style in lines.items()}
+    styles["linear stage ends, measured"] = {"marker": "o", "mfc": "none"}
     for axis, shown in zip(axes, (styles, None), strict=True):
         legend(axis, shown, fontsize=7, ncols=3, loc="upper right")
     return figure
@@ -114,7 +117,11 @@ def draw(data: xr.Dataset) -> Figure:
 def _draw_case(axis, one: xr.Dataset, name: str, color: str, begin: float) -> None:
     label = f"{name} = {int(one[name])}"
     axis.plot(one["time"], one["error"], color=color, lw=1.4, label=label)
-    axis.axvline(begin + float(one["predicted"]), color=color, ls="--", lw=1.2, ymax=LINES)
+    tau, start = float(one["tau"]), SETTLING * float(one["tau"])
+    axis.axvline(start + tau * float(one["folds"]), color=color, ls="--", lw=1.2, ymax=LINES)
+    measured = start + float(one["length"])
+    height = float(np.interp(measured, one["time"], one["error"]))
+    axis.plot(measured, height, "o", color=color, ms=5, mfc="none")
     axis.axvline(begin + float(one["printed"]), color=color, ls=":", lw=1.2, ymax=LINES)
 
 
@@ -160,17 +167,19 @@ def _growth(one: xr.Dataset) -> Claim:
 
 
 def _length(one: xr.Dataset) -> Claim:
-    if np.isnan(float(one["length"])):
-        never = f"{_name(one)}: R never reaches e R*, by which α_P is defined (largest R/R*)"
-        return claim(never, "App. C.4", kind="finding").at_most(
-            one["largest"], np.e, because="the definition"
+    said = f"{_name(one)}: e-folds from α = {SETTLING:g} τ until students are apart by "
+    said += f"{LINEAR:.0%} of R*"
+    folds, extra = float(one["folds"]), erf_uniform.printed_extra_folds(int(one.attrs["N"]))
+    printed = f"½ ln N besides, {folds + extra:.1f}"
+    return (
+        claim(said, "Eq. 117, Fig. 19")
+        .erratum(printed, folds + extra)
+        .equals(
+            one["length"] / one["tau"],
+            folds,
+            within=one["folds_miss"],
+            because=f"times of growth mix; linear up to {LINEAR:.0%} of R*",
         )
-    said = f"{_name(one)}: length of the plateau, τ ln(B/σ_P)"
-    return claim(said, "Eq. 117 (without ½ ln N), Fig. 19").equals(
-        one["length"],
-        one["predicted"],
-        within=erf_uniform.length_remainder(int(one["M"])) * float(one["tau"]),
-        because=FOLDS,
     )
 
 

@@ -20,6 +20,17 @@ from learndyn.studies.worschech2024scaling._erf import LATE_M as M
 from learndyn.studies.worschech2024scaling._erf import late_stage
 from learndyn.theory.committee.late_stage import erf_symmetric
 
+EXCELLENT = 0.1  # what the paper's word is read as
+_FIRST = "first order in the overlaps, from α₀ on: the two part by more than a tenth"
+FAILS = {
+    preset: {
+        f"L = {L}: Eq. 122 agrees excellently with Eq. 121 along the flow, largest relative gap": (
+            _FIRST
+        )
+        for L in (3, 9)
+    }
+    for preset in ("quick", "paper")
+}
 TITLE = "The late stage of K = M = 2: Eqs. 121 and 122, and what they leave out"
 
 
@@ -117,13 +128,12 @@ def _laws(late: xr.Dataset) -> list[Claim]:
     dropped = "never exact: (r − t)², which Eq. 121 drops, is of the order of e"
     return [
         claim(
-            f"{name}: Eq. 122 follows Eq. 121 along the flow, largest relative gap",
+            f"{name}: Eq. 122 agrees excellently with Eq. 121 along the flow, largest relative gap",
             "Fig. 20, App. C.5",
-        ).equals(
+        ).at_most(
             abs(late["eq122"] / late["eq121"] - 1).max(),
-            0.0,
-            within=_gap(first, "eq121"),
-            because="second order in the overlaps: gap of Eq. 121 to the error at α₀",
+            EXCELLENT,
+            because=f"'excellent agreement' read as {EXCELLENT:.0%}",
         ),
         claim(hessian, "leading order in J − B, from α₀", kind="finding").equals(
             _gap(late, "hessian").max(),

@@ -172,6 +172,11 @@ def departure_size(R_star: float) -> float:
     return float((np.e - 1) * R_star)
 
 
+def printed_extra_folds(N: Int) -> float:
+    """½ ln N: the e-folds that Eq. 117 adds to those of a σ_P that has its 1/√N already."""
+    return float(np.log(N) / 2)
+
+
 def length_remainder(M: Int) -> float:
     """1 + ln M: e-folds by which `escape_length` may miss the end of the plateau.
 
