@@ -17,6 +17,7 @@ LONG = {
     "bocchi2026escape/plateau",
     "bocchi2026escape/regimes",
     "bocchi2026escape/stability",
+    "bocchi2026escape/student_overlaps",
     "bocchi2026escape/tail",
     "curvature2020linear/effective_depth",
     "curvature2020linear/fig2",

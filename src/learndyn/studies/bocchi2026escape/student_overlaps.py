@@ -90,7 +90,7 @@ def _flow(params: Params, state: ld.Overlaps) -> xr.Dataset:
             "error": ("t", record["error"].values),
             "norm": norms[np.searchsorted(t, params.settled)],
             "half": _half(early, record["error"].values[: len(early)], params),
-            "learned": float(ld.analysis.escape_time(record, fraction=LEARNED)),
+            "learned": float(ld.analysis.fall_time(record, fraction=LEARNED)),
             "S": (
                 ("when", "student", "teacher"),
                 solutions.polar_factor(record["R"].values[[0, -1]]),
