@@ -84,7 +84,7 @@ def test_a_parabola_is_found_among_points_that_are_missing():
     y = 4 + 1.5 * (x - 0.3) ** 2
     y[2] = np.nan
     np.testing.assert_allclose(fit_parabola(x, y), (3, 0.3, 4))
-    with pytest.raises(ValueError, match="fit_parabola: got 2 points; allowed are at least 3"):
+    with pytest.raises(ValueError, match="x: got 2 points; allowed are at least 3"):
         fit_parabola([0, 1], [1, 2])
 
 

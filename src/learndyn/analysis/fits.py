@@ -130,9 +130,7 @@ def fit_parabola(x, y) -> Parabola:
     Raises:
         ValueError: where fewer than three samples are finite.
     """
-    x, y = _inside(x, y, None)
-    if len(x) < 3:
-        raise ValueError(f"fit_parabola: got {len(x)} points; allowed are at least 3")
+    x, y = _inside("x", x, y, None)
     curve = np.polynomial.Polynomial.fit(x, y, 2).convert()
     vertex = float(-curve.coef[1] / (2 * curve.coef[2]))
     return Parabola(float(2 * curve.coef[2]), vertex, float(curve(vertex)))
