@@ -33,11 +33,11 @@ def test_examples_are_scaled_named_and_not_shared():
 
 def test_rates_are_of_the_kernel_and_the_linear_twin_knows_them():
     params = _generalisation.Params(
-        ("digits fc2 relu gd",), width=16, examples=8, test=20, runs=2, rates=(0.5, 2.5),
+        ("digits fc2 relu gd",), width=16, examples=8, test=20, runs=2, rates=(0.5, 1.3, 2.5),
         steps=150, readings=5, key=4,
     )  # fmt: skip
     data = _generalisation.compute(params, lambda done: None)
     lost = data["diverged"].sel(model="f_lin").transpose("panel", "run", "rate").values
-    np.testing.assert_array_equal(lost, [[[0, 1], [0, 1]]])
-    assert dict(data.sizes) == {"panel": 1, "run": 2, "model": 3, "rate": 2}
+    np.testing.assert_array_equal(lost, [[[0, 1, 1], [0, 1, 1]]])
+    assert dict(data.sizes) == {"panel": 1, "run": 2, "model": 3, "rate": 3}
     assert np.all(np.isfinite(data["loss"])) and np.all(data["critical"] > 0)
