@@ -127,7 +127,7 @@ def test_gaps_between_recorded_steps_leave_no_match():
         ),
         (
             lambda: find_catapults(xr.Dataset({"loss": ("time", np.ones(4))})),
-            "variable: got 'error'; allowed is one of the record's: loss",
+            "variable: got 'error'; allowed is one of loss",
         ),
         (
             lambda: find_catapults(xr.Dataset({"error": (("run", "time"), np.ones((2, 4)))})),

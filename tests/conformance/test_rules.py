@@ -210,7 +210,7 @@ def test_degenerate_weights_give_no_nan(weights):
             lambda: ld.System(problem(), ld.DeepLinear([3, 5]), ld.SGD(0.1)),
             "network: got 5 outputs; allowed here is 2",
         ),
-        (lambda: ld.Dataset(np.ones((3, 2)), np.ones(4)), "Dataset: got x (3, 2) and y (4,)"),
+        (lambda: ld.Dataset(np.ones((3, 2)), np.ones(4)), "x: got (3, 2) beside y (4,)"),
         (lambda: ld.Dataset(np.full((3, 2), np.nan), np.ones(3)), "x: entry (0, 0) is nan"),
         (
             lambda: ld.simulate(system(ld.SGD(0.1)), [1], method="flow"),

@@ -155,8 +155,8 @@ def fits(problem, network, rule=None):
     ("make", "said"),
     [
         (lambda: ld.Dataset(*GOOD, loss=ld.CrossEntropy(), loss_scale=1.0), "loss_scale: got one"),
-        (lambda: ld.Dataset([], []), "Dataset: got x (0,) and y (0,)"),
-        (lambda: ld.Dataset(np.ones((0, 3)), np.ones(0)), "Dataset: got x (0, 3)"),
+        (lambda: ld.Dataset([], []), "x: got (0,) beside y (0,)"),
+        (lambda: ld.Dataset(np.ones((0, 3)), np.ones(0)), "x: got (0, 3) beside"),
         (lambda: ld.Dataset([[1, 2], [3]], [1, 2]), "x: got rows of unequal length"),
         (lambda: ld.Dataset([["a"]], [1.0]), "x: got <U1; allowed are real numbers"),
         (lambda: ld.Dataset([[1j]], [1.0]), "x: got complex128; allowed are real numbers"),

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from learndyn.numerics.checks import positive
+from learndyn.numerics.checks import numbers, positive, shown
 from learndyn.numerics.types import Number
 
 EXCESS = 1e-8  # of η over η_crit, as in Sec. 4.4
 FLOOR = 1e-12  # of the first loss: below this, losses are rounding
+LARGEST = 700.0  # logarithm of a number still
 SHORTEST = 3  # before, peak and after
 NORMAL = 1.4826  # a normal law's standard deviation over its median absolute deviation
 LAGS, STRETCHES = (1, 2, 4, 8, 16), 50  # of bends, and how often the largest fits a history
@@ -172,14 +173,14 @@ def find_catapults(
         _batch_match(rest, above) if above is not None and "batch_loss_after" in rest else None,
         None if open_ is None or gone is not None else int(steps[open_]),
         gone,
-        float(np.exp(height)),
+        float(np.exp(min(height, LARGEST))),
     )
 
 
 def _checked(rise: Number, noise: Number, back: Number) -> tuple[float, float, float]:
     if not float(positive("rise", rise)) > 1:
         raise ValueError(f"rise: got {rise!r}; allowed is a number above 1")
-    if not 0 < float(back) <= 1:
+    if not float(positive("back", back)) <= 1:
         raise ValueError(f"back: got {back!r}; allowed is a number above 0, up to 1")
     return float(rise), float(positive("noise", noise)), float(back)
 
@@ -192,7 +193,7 @@ def _histories(record: Any, variable: str, run: int | None, given: dict[str, Any
         known = {name: record[name].values for name in OPTIONAL if name in record}
         steps = record["step"].values if "step" in record.coords else np.arange(len(loss))
     else:
-        loss, known = np.asarray(record, np.float64), {}
+        loss, known = numbers("record", record), {}
         steps = np.arange(loss.size)
     _check_loss(loss)
     known |= {name: value for name, value in given.items() if value is not None}
@@ -200,9 +201,12 @@ def _histories(record: Any, variable: str, run: int | None, given: dict[str, Any
 
 
 def _one_run(record: xr.Dataset, variable: str, run: int | None) -> xr.Dataset:
-    if variable not in record:
+    if not isinstance(variable, str) or variable not in record:
         names = ", ".join(map(str, record.data_vars))
-        raise ValueError(f"variable: got {variable!r}; allowed is one of the record's: {names}")
+        raise ValueError(f"variable: got {shown(variable)}; allowed is one of {names}")
+    count = record.sizes.get("run", 1)
+    if run is not None and not (isinstance(run, int | np.integer) and 0 <= run < count):
+        raise ValueError(f"run: got {shown(run)}; allowed is None, or a number below {count}")
     if "run" not in record[variable].dims:
         return record
     if run is None and record.sizes["run"] > 1:
@@ -220,7 +224,7 @@ def _check_loss(loss: np.ndarray) -> None:
 
 
 def _like(name: str, value: Any, length: int) -> np.ndarray:
-    value = np.asarray(value, np.float64)
+    value = numbers(name, value)
     if value.ndim and value.shape != (length,):
         raise ValueError(f"{name}: got shape {value.shape}; allowed is one entry a step, {length}")
     return np.broadcast_to(value, length)

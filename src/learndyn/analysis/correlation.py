@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from learndyn.numerics.checks import finite
+from learndyn.numerics.checks import finite, numbers, shown
 
 
 def partial_correlation(x: Any, y: Any, given: Any = ()) -> float:
@@ -28,8 +28,11 @@ def partial_correlation(x: Any, y: Any, given: Any = ()) -> float:
         >>> round(ld.analysis.partial_correlation([0, 1, 2, 4], [0, 1, 2, 2], [z]), 12)
         -1.0
     """
-    x, y = (finite(name, np.asarray(v, np.float64)) for name, v in (("x", x), ("y", y)))
-    columns = [finite("given", np.asarray(v, np.float64)) for v in given]
+    x, y = (finite(name, numbers(name, v, 1)) for name, v in (("x", x), ("y", y)))
+    if not isinstance(given, list | tuple) and getattr(given, "ndim", 0) != 2:
+        raise ValueError(f"given: got {shown(given)}; allowed is a list of quantities")
+    plain = lambda v: v * 1 if getattr(v, "dtype", "") == "bool" else v  # indicators of groups
+    columns = [finite("given", numbers("given", plain(v), 1)) for v in [*given]]
     for name, values in (("y", y), *(("given", v) for v in columns)):
         if x.ndim != 1 or values.shape != x.shape:
             raise ValueError(f"{name}: got shape {values.shape} beside {x.shape}; allowed is one")

@@ -88,8 +88,8 @@ def fit_line(x, y, *, window: tuple[Number, Number] | None = None) -> Fit:
 def proportional(x, y) -> np.ndarray:
     """The values c x nearest to y, by least squares in c."""
     x, y = points("x", x, y)
-    if not np.any(x):
-        raise ValueError(f"x: got {len(x)} zeros; allowed are numbers that are not all 0")
+    if not x @ x > 0:
+        raise ValueError("x: got numbers whose squares vanish; allowed are others than 0")
     return x * (y @ x) / (x @ x)
 
 
@@ -131,7 +131,11 @@ def fit_parabola(x, y) -> Parabola:
         ValueError: where fewer than three samples are finite.
     """
     x, y = _inside("x", x, y, None)
+    if len(np.unique(x)) < 3:
+        raise ValueError(f"x: got {len(np.unique(x))} places; allowed are at least 3 different ones")
     curve = np.polynomial.Polynomial.fit(x, y, 2).convert()
+    if curve.degree() < 2 or curve.coef[2] == 0:
+        raise ValueError("y: got a straight line; allowed are points of a parabola")
     vertex = float(-curve.coef[1] / (2 * curve.coef[2]))
     return Parabola(float(2 * curve.coef[2]), vertex, float(curve(vertex)))
 
@@ -161,9 +165,9 @@ def fit_power_law(
         ValueError: for numbers that are not positive, too few of them, or a curve that is
             nowhere straight.
     """
+    options = float(positive("straight", straight)), float(positive("span", span))
     if isinstance(window, str):
         one_of("window", window, ("auto",))
-        options = float(positive("straight", straight)), float(positive("span", span))
         window = _straightest(*_positive("x", *_inside("x", x, y, None)), *options)
     x, y = _positive("x", *_inside("x", x, y, window))
     return _line(np.log(x), np.log(y), x)
@@ -225,6 +229,8 @@ def cut_power_law_tolerance(
     if np.isfinite(end):
         y = np.log(end) - log[[0, -1]]
         spread = np.ptp(y / -np.expm1(-s * y))
+    if not spread > 0:
+        raise ValueError(f"exponent: got {s:g}; allowed is one by which x^-exponent differs")
     return 3 * bound / float(spread)
 
 
@@ -260,7 +266,7 @@ def fit_rate(t, y, *, window: tuple[Number, Number] | None = None) -> Fit:
         The fit.
     """
     t, y = _inside("t", t, y, window)
-    return _line(t, np.log(require_positive("y", y)), t)
+    return _line(t, np.log(require_positive("y", y)), t, "t")
 
 
 def _inside(name: str, x, y, window) -> tuple[np.ndarray, np.ndarray]:
@@ -286,9 +292,9 @@ def _end(end: Any) -> float:
     return np.inf if endless else float(positive("end", end))
 
 
-def _line(x: np.ndarray, y: np.ndarray, shown: np.ndarray) -> Fit:
+def _line(x: np.ndarray, y: np.ndarray, shown: np.ndarray, name: str = "x") -> Fit:
     if np.all(x == x[0]):
-        raise ValueError(f"x: got {shown[0]:g} in every point; allowed are different ones")
+        raise ValueError(f"{name}: got {shown[0]:g} in every point; allowed are different ones")
     line: Any = stats.linregress(x, y)
     error = line.stderr * _inflation(y - line.intercept - line.slope * x)
     window = (float(np.min(shown)), float(np.max(shown)))

@@ -45,7 +45,8 @@ def require_positive(name: str, values: np.ndarray) -> np.ndarray:
 
 def window_of(window: Any) -> tuple[float, float]:
     """The ends of a window, of which one may be infinite, or a ValueError."""
-    if not isinstance(window, tuple | list | np.ndarray) or len(window) != 2:
+    listed = isinstance(window, tuple | list) or (isinstance(window, np.ndarray) and window.ndim)
+    if not listed or len(window) != 2:
         raise ValueError(f"window: got {shown(window)}; allowed is a pair (low, high) or None")
     low, high = (_end(end) for end in window)
     if not low < high:

@@ -1,12 +1,12 @@
 """Reading directed acyclic graphs, and arranging their vertices in layers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from learndyn.numerics.checks import a_kind
+from learndyn.numerics.checks import a_kind, shown
 
 
 class Graph(NamedTuple):
@@ -45,7 +45,7 @@ def read(graph: Any, inputs: Iterable[Any] | None, outputs: Iterable[Any] | None
         ValueError: for a cycle, a neuron without incoming edges, an edge that stands twice.
     """
     names, pairs = _pairs(graph)
-    given = [None if v is None else list(v) for v in (inputs, outputs)]
+    given = [_listed("inputs", inputs), _listed("outputs", outputs)]
     number = _numbered([*names, *(v for pair in pairs for v in pair), *(given[0] or ())])
     names = list(number)
     edges = np.array([(number[u], number[v]) for u, v in pairs], dtype=np.int64).reshape(-1, 2)
@@ -59,6 +59,14 @@ def read(graph: Any, inputs: Iterable[Any] | None, outputs: Iterable[Any] | None
         allowed = "neurons with an incoming edge; others stand among `inputs`"
         raise ValueError(f"graph: got {came}; allowed are {allowed}")
     return Graph(edges, first, last)
+
+
+def _listed(name: str, given: Any) -> list[Any] | None:
+    if given is not None and not isinstance(given, list | tuple | np.ndarray | range):
+        raise ValueError(f"{name}: got {shown(given)}; allowed is a list of vertices, or None")
+    if given is not None and not all(isinstance(v, Hashable) for v in given):
+        raise ValueError(f"{name}: got {shown(given)}; allowed are vertices of the graph")
+    return None if given is None else list(given)
 
 
 def _numbered(names: list[Any]) -> dict[Any, int]:

@@ -15,7 +15,7 @@ from learndyn.networks.base import AbstractNetwork, Weights
 from learndyn.networks.chain import Chain, chain_of
 from learndyn.networks.kernel import kernel
 from learndyn.networks.probed import Loss
-from learndyn.numerics.checks import a_kind
+from learndyn.numerics.checks import a_kind, instance
 from learndyn.numerics.jaxprs import equations
 from learndyn.numerics.precision import compiled_in_float64, in_float64
 from learndyn.numerics.types import Array
@@ -42,6 +42,12 @@ class Model(eqx.Module):
     network: AbstractNetwork
     weights: Weights
 
+    def __check_init__(self):
+        instance("network", self.network, AbstractNetwork, "a network such as MLP or Network")
+        for leaf in jax.tree.leaves(self.weights):
+            if not (callable(leaf) or isinstance(leaf, bool) or _is_real(leaf)):
+                raise ValueError(f"weights: got {a_kind(leaf)}; allowed are arrays of real numbers")
+
     def __call__(self, x: Array) -> Any:
         return self.network(self.weights, x)
 
@@ -58,7 +64,14 @@ class Model(eqx.Module):
             return Model(self.network, jax.tree.map(jnp.asarray, self.weights))
 
     def outputs_each(self, x: Array) -> int:
-        found = _shape_of(self, x)
+        try:
+            found = _shape_of(self, x)
+        except (TypeError, ValueError) as error:
+            why = str(error).strip().partition("\n")[0]
+            raise ValueError(
+                f"x: got shape {np.shape(x)}, for which the model fails ({why}); allowed is "
+                "(examples, …) of inputs that it takes"
+            ) from None
         if not isinstance(found, jax.ShapeDtypeStruct):
             came = f"{a_kind(found)} of {len(jax.tree.leaves(found))}"
             raise ValueError(f"outputs: got {came}; allowed is one array, (examples, …)")
@@ -129,6 +142,14 @@ class Model(eqx.Module):
     def _unravel(self, v: Array) -> Weights:
         like = jax.tree.map(jnp.asarray, self.weights)
         return ravel_pytree(like)[1](v.astype(self.dtype))
+
+
+def _is_real(leaf: Any) -> bool:
+    kind = getattr(leaf, "dtype", type(leaf))
+    try:
+        return any(jnp.issubdtype(kind, real) for real in (jnp.floating, jnp.integer))
+    except TypeError:  # no type of numbers
+        return False
 
 
 @in_float64

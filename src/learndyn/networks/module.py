@@ -88,6 +88,7 @@ def as_model(module: Any, *, batched: bool = False) -> Any:
         >>> model.size, model(np.ones((5, 3))).shape
         (50, (5, 2))
     """
+    one_of("batched", batched, (False, True))
     if isinstance(module, AbstractNetwork) and module.fixed_weights is not None:
         module = Model(module, module.fixed_weights)
     if isinstance(module, AbstractNetwork):

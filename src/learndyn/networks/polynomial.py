@@ -1,7 +1,7 @@
 """Polynomials of the inputs, as functions and as teachers."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks.base import AbstractNetwork, Shape, Weights
-from learndyn.numerics.checks import finite, positive_int
+from learndyn.numerics.checks import finite, positive_int, shown
 from learndyn.numerics.types import Array
 
 Factors = tuple[tuple[int, int], ...]  # (coordinate, exponent), by coordinate
@@ -40,9 +40,9 @@ class Polynomial(AbstractNetwork):
 
     def __init__(self, terms: Any, dim: int):
         self.dim = positive_int("dim", dim)
-        given = list(terms) if isinstance(terms, Iterable) else []
+        given = _listed(terms)
         if not given:
-            raise ValueError(f"terms: got {terms!r}; allowed is at least one {ALLOWED}")
+            raise ValueError(f"terms: got {shown(terms)}; allowed is at least one {ALLOWED}")
         self.terms = tuple(_term(term, self.dim) for term in given)
 
     def __call__(self, weights: Weights, x: Array | None = None) -> Array:
@@ -111,6 +111,13 @@ class Polynomial(AbstractNetwork):
         return self.coefficients
 
 
+def _listed(terms: Any) -> list[Any]:
+    try:
+        return list(terms)
+    except Exception:  # what cannot be gone through
+        return []
+
+
 def _floats(x: Any) -> Any:
     given = x if hasattr(x, "dtype") else np.asarray(x)
     return given if jnp.issubdtype(given.dtype, jnp.floating) else np.asarray(given, np.float64)
@@ -122,8 +129,8 @@ def _term(term: Any, dim: int) -> tuple[float, Factors]:
         given = exponents.items() if isinstance(exponents, Mapping) else exponents
         pairs = [(i, m) for i, m in given]
         value = float(coefficient)
-    except (TypeError, ValueError):
-        raise ValueError(f"terms: got {term!r}; allowed is {ALLOWED}") from None
+    except Exception:  # no pair, no number, no exponents
+        raise ValueError(f"terms: got {shown(term)}; allowed is {ALLOWED}") from None
     finite("terms", np.asarray(value))
     powers: dict[int, int] = {}
     for i, m in pairs:

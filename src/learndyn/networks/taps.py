@@ -15,6 +15,7 @@ import numpy as np
 from jax.extend import core
 from jax.interpreters import ad, batching, mlir
 
+from learndyn.numerics.checks import flag, function, instance, mapping, numbers
 from learndyn.numerics.jaxprs import bind, called, equations, evaluate, is_call
 from learndyn.numerics.types import Array
 
@@ -50,6 +51,8 @@ def tap(name: str, h: Array) -> Array:
         >>> nodes["hidden"].shape
         (4, 2)
     """
+    instance("name", name, str, "a text")
+    instance("h", h, (jax.Array, np.ndarray, np.generic), "an array")
     return _tap.bind(jnp.asarray(h), name=name)
 
 
@@ -81,7 +84,11 @@ def forward(
         ValueError: for a node that does not exist, stands inside a loop, a branch or a function
             with a derivative of its own, or whose name stands twice.
     """
-    taps, nodes = dict(taps or {}), {}
+    function("apply", apply)
+    flag("local", local)
+    x = x if isinstance(x, jax.Array | np.ndarray | np.generic) else numbers("x", x)
+    taps = {} if taps is None else dict(mapping("taps", taps, "a dict node → array, or None"))
+    nodes: dict[str, Array] = {}
 
     def visit(name: str, h: Array) -> Array:
         if name in nodes:

@@ -1,7 +1,8 @@
 """Validators: one line that names the argument, what came and what is allowed."""
 
+import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,26 @@ def one_of(name: str, value: Any, allowed: Iterable[Any]) -> Any:
     raise ValueError(f"{name}: got {shown(value)}; allowed is one of {said}")
 
 
+def flag(name: str, value: Any) -> bool:
+    """Returns `value` as a bool, or says that `name` must be one."""
+    return one_of(name, value, (False, True))
+
+
+def path(name: str, value: Any) -> str:
+    """Returns the place that `value` names, or says that `name` must be a path."""
+    found = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(found, str) or not found or "\0" in found:
+        raise ValueError(f"{name}: got {shown(value)}; allowed is a path")
+    return found
+
+
+def mapping(name: str, value: Any, allowed: str) -> Any:
+    """Returns `value`, or says that `name` must be a dict whose keys are texts."""
+    if not (isinstance(value, Mapping) and all(isinstance(key, str) for key in value)):
+        raise ValueError(f"{name}: got {shown(value)}; allowed is {allowed}")
+    return value
+
+
 def instance(name: str, value: Any, kind: type | tuple[type, ...], allowed: str) -> Any:
     """Returns `value`, or says that `name` must be of a kind."""
     if not isinstance(value, kind):
@@ -108,7 +129,8 @@ def function(name: str, value: Any) -> Any:
 
 def widths(name: str, values: Any, least: int = 2) -> tuple[int, ...]:
     """Returns `values` as a tuple of positive integers, at least so many of them."""
-    if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
+    listed = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes)
+    if not listed or (isinstance(values, np.ndarray) and values.ndim != 1):
         raise ValueError(f"{name}: got {shown(values)}; allowed is a list of positive integers")
     found = tuple(positive_int(name, value) for value in values)
     if len(found) < least:

@@ -9,6 +9,8 @@ import jax
 import jax.core
 import numpy as np
 
+from learndyn.numerics.checks import numbers
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -50,6 +52,11 @@ def _entered(traced: F, called: Callable[..., Any]) -> F:
 def to_numpy(tree: Any) -> Any:
     """Turns every JAX array of a pytree into a NumPy array."""
     return jax.tree.map(lambda x: np.asarray(x) if isinstance(x, jax.Array) else x, tree)
+
+
+def float64(name: str) -> Callable[[Any], Any]:
+    """As `as_float64`, with a one-line error that names the argument."""
+    return lambda value: value if isinstance(value, jax.Array) else numbers(name, value)
 
 
 def as_float64(value: Any) -> Any:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from rich import progress as rich_progress
 
+from learndyn.numerics.checks import flag
 from learndyn.numerics.types import Array
 
 Report = Callable[[float], None]
@@ -30,7 +31,7 @@ def reporting(progress: bool | Report, what: str) -> Iterator[Report]:
     """
     if callable(progress):
         yield progress
-    elif not progress:
+    elif not flag("progress", progress):
         yield lambda fraction: None
     else:
         with bar() as shown:

@@ -12,7 +12,7 @@ from learndyn.networks.model import inputs_of
 from learndyn.numerics.checks import one_of
 from learndyn.numerics.precision import compiled_in_float64
 from learndyn.numerics.types import Array
-from learndyn.probes.examples import with_nodes
+from learndyn.probes.examples import checked_inputs, with_nodes
 
 
 def participation_ratio(
@@ -41,9 +41,10 @@ def participation_ratio(
         >>> float(ld.probes.participation_ratio(model, x, node="layer1"))
         3.0
     """
-    if isinstance(activation, str):
+    if not callable(activation):
         activation = FUNCTIONS[one_of("activation", activation, FUNCTIONS)]
-    model = with_nodes(model)
+    model, x = with_nodes(model), checked_inputs("x", x)
+    model.outputs_each(x)
     one_of("node", node, eqx.filter_eval_shape(_nodes, model, x))
     return _ratio(model, x, node, activation)
 

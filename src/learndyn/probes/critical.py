@@ -9,7 +9,7 @@ import numpy as np
 
 from learndyn.networks import as_model
 from learndyn.numerics import dense
-from learndyn.numerics.checks import non_negative
+from learndyn.numerics.checks import flag, non_negative
 from learndyn.numerics.lanczos import largest_eigenvalue, largest_from, top_eigen
 from learndyn.numerics.precision import compiled_in_float64
 from learndyn.numerics.types import Array, Number
@@ -81,6 +81,8 @@ def critical_learning_rate(
     """
     model, x, given = as_model(model), checked_inputs("x", x), loss_given(loss, None)
     y = None if y is None else checked_targets(y, len(x))
+    flag("exact", exact)
+    tolerance = None if tolerance is None else non_negative("tolerance", tolerance)
     if exact and y is None:
         raise ValueError("y: got None; allowed are targets, on which the exact Hessian depends")
     if y is None and not isinstance(given, SquaredLoss | CrossEntropy):

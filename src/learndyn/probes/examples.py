@@ -11,7 +11,7 @@ import numpy as np
 from learndyn.networks import Model, Probed, as_model, forward
 from learndyn.networks.base import Weights
 from learndyn.networks.model import inputs_of
-from learndyn.numerics.checks import finite, instance, positive_int
+from learndyn.numerics.checks import a_kind, finite, instance, positive_int
 from learndyn.numerics.precision import compiled_in_float64
 from learndyn.numerics.types import Array
 from learndyn.problems import AbstractLoss
@@ -51,8 +51,9 @@ class Setting(eqx.Module):
     loss: AbstractLoss
 
     def __init__(self, model: Any, x: Array, y: Array, loss: AbstractLoss | None):
-        self.model = with_nodes(model)
-        self.x, self.y, self.loss = x, y, loss_given(loss, None)
+        self.model, self.x = with_nodes(model), checked_inputs("x", x)
+        self.y, self.loss = checked_targets(y, len(self.x)), loss_given(loss, None)
+        self.model.outputs_each(self.x)
 
     def losses(self, output: Array, y: Array) -> Array:
         """The loss of every example."""
@@ -111,13 +112,19 @@ class MeanLoss(eqx.Module):
 
 def as_array(name: str, given: Any) -> Array:
     """What was given as an array of JAX or NumPy; PyTorch's tensors as well."""
-    if isinstance(given, jax.Array | np.ndarray):
-        return given
-    try:
-        return np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
-    except (NotImplementedError, TypeError, ValueError) as error:
-        why = str(error).strip().partition("\n")[0]
-        raise ValueError(f"{name}: no array can be made of it ({why}); allowed is one") from None
+    found = given
+    if not isinstance(given, jax.Array | np.ndarray):
+        try:
+            found = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
+        except Exception as error:  # objects that refuse to be read
+            why = str(error).strip().partition("\n")[0]
+            allowed = "allowed is one of real numbers"
+            raise ValueError(f"{name}: got what is no array ({why}); {allowed}") from None
+    real = (jnp.floating, jnp.integer, jnp.bool_)
+    if not any(jnp.issubdtype(found.dtype, kind) for kind in real):
+        came = a_kind(given) if found.dtype == object else found.dtype
+        raise ValueError(f"{name}: got {came}; allowed is an array of real numbers")
+    return found
 
 
 def checked_inputs(name: str, x: Any) -> Array:

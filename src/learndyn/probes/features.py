@@ -10,12 +10,12 @@ import numpy as np
 
 from learndyn.networks import Polynomial, as_model
 from learndyn.networks.module import is_module
-from learndyn.numerics.checks import instance, positive_int, seed
+from learndyn.numerics.checks import a_kind, flag, instance, positive_int, seed
 from learndyn.numerics.memory import memory
 from learndyn.numerics.precision import compiled_in_float64
 from learndyn.numerics.types import Array
 from learndyn.numerics.wick import Moments
-from learndyn.probes.examples import checked_inputs, is_traced, known, untraced
+from learndyn.probes.examples import as_array, checked_inputs, is_traced, known, untraced
 from learndyn.problems import Gaussian, Isotropic, Spectrum
 
 SHARE = 4  # a matrix may take this part of the memory
@@ -59,6 +59,7 @@ def agop(model: Any, x: Any, *, factor: bool = False) -> Array:
         >>> ld.probes.agop(lambda x: x[0] * x[1], np.array([[1.0, 2.0]])).tolist()
         [[4.0, 2.0], [2.0, 1.0]]
     """
+    flag("factor", factor)
     x = checked_inputs("x", x)
     d, size = x[0].size, np.dtype(np.float64).itemsize
     if not factor and d**2 * size > memory() // SHARE:
@@ -93,16 +94,20 @@ def egop(function: Any, inputs: Any = None, *, draws: int = 10_000, key: int = 0
     if inputs is None and isinstance(function, Polynomial):
         inputs = Isotropic(function.dim)
     inputs = Gaussian(inputs) if isinstance(inputs, Spectrum) else inputs
+    if not (isinstance(function, Polynomial) or is_module(function) or callable(function)):
+        allowed = "a Polynomial, a model or a JAX function of one example"
+        raise ValueError(f"function: got {a_kind(function)}; allowed is {allowed}")
     given: Gaussian = instance("inputs", inputs, Gaussian, "a spectrum or a Gaussian")
+    seed("key", key)
+    if positive_int("draws", draws) < 2:
+        raise ValueError(f"draws: got {draws}; allowed are at least 2")
     if isinstance(function, Polynomial):
         if given.dim != function.dim:
             came = f"{given.dim} dimensions for a polynomial of {function.dim}"
             raise ValueError(f"inputs: got {came}; allowed is the same number")
         value = _exact(function, given)
         return Egop(value, np.zeros_like(value), "exact, by Wick's theorem")
-    if positive_int("draws", draws) < 2:
-        raise ValueError(f"draws: got {draws}; allowed are at least 2")
-    return _drawn(function, given, draws, np.random.default_rng(seed("key", key)))
+    return _drawn(function, given, draws, np.random.default_rng(key))
 
 
 def alignment(A: Any, B: Any, *, factors: bool = False) -> Any:
@@ -119,7 +124,8 @@ def alignment(A: Any, B: Any, *, factors: bool = False) -> Any:
     Raises:
         ValueError: for shapes that do not fit, and for a matrix of zeros.
     """
-    A, B = (M if isinstance(M, jax.Array) else np.asarray(M) for M in (A, B))
+    flag("factors", factors)
+    A, B = as_array("A", A), as_array("B", B)
     same = A.shape[-1:] == B.shape[-1:] if factors else A.shape == B.shape
     if A.ndim != 2 or B.ndim != 2 or not same:
         allowed = "two factors (…, d)" if factors else "two matrices of one shape"
@@ -151,6 +157,11 @@ def neural_feature_matrix(model: Any, layer: int = 1) -> Array:
 
 def effective_rank(matrix: Array) -> Any:
     """tr[A]²/tr[A²] of a symmetric matrix: 1 for one direction, d for all alike."""
+    matrix = as_array("matrix", matrix)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
+        raise ValueError(f"matrix: got shape {matrix.shape}; allowed is (d, d)")
+    if not is_traced(matrix) and not np.any(matrix):
+        raise ValueError("matrix: got zeros; allowed is a matrix with a direction")
     return matrix.trace() ** 2 / (matrix**2).sum()
 
 

@@ -1,6 +1,6 @@
 """The tangent kernel K = J Jᵀ, J = ∂outputs/∂weights, and what is read off it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 import jax
@@ -253,11 +253,22 @@ def _is_array(x: Any) -> bool:
     return isinstance(x, np.ndarray | jax.Array) or hasattr(x, "detach")  # a tensor of PyTorch
 
 
+def _is_iterable(x: Any) -> bool:
+    try:
+        return isinstance(x, Iterator) or iter(x) is not None
+    except Exception:  # what only seems to be
+        return False
+
+
 def _batches(x: Any) -> Any:
     """Something to iterate over many times, of arrays."""
     if _is_array(x):
         x = checked_inputs("x", x)
         return [x[i : i + BATCH] for i in range(0, len(x), BATCH)]
-    if not isinstance(x, Iterable):
+    if isinstance(x, str | bytes | Mapping | Set) or not _is_iterable(x):
         raise ValueError(f"x: got {a_kind(x)}; allowed is an array, or batches of them")
-    return list(x) if isinstance(x, Iterator) else x
+    if isinstance(x, Iterator):
+        x = list(x)
+    if isinstance(x, list | tuple):
+        return [checked_inputs("x", batch) for batch in x]
+    return x

@@ -12,7 +12,8 @@ import numpy as np
 import xarray as xr
 
 from learndyn.networks import as_model
-from learndyn.numerics.checks import function, positive_int
+from learndyn.numerics import checks
+from learndyn.numerics.checks import function, mapping, positive_int
 from learndyn.numerics.divergence import bound_of, has_diverged
 from learndyn.probes.log import Log
 
@@ -59,13 +60,14 @@ class Recorder:
         path: str | os.PathLike | None = None,
         attributes: Mapping[str, Any] | None = None,
     ):
-        for name, probe in probes.items():
+        for name, probe in mapping("probes", probes, "a dict name → function of a model").items():
             function(f"probes[{name!r}]", probe)
             if name in RESERVED:
                 raise ValueError(f"probes: got {name!r}; allowed are names but {RESERVED}")
         self._probes: dict[str, Probe] = dict(probes)
         self._every = positive_int("every", every)
-        self._log = Log(path, dict(attributes or {}))
+        about = {} if attributes is None else mapping("attributes", attributes, "a dict, or None")
+        self._log = Log(None if path is None else checks.path("path", path), dict(about))
         self._last, self._bound = -1, None
         self._end = weakref.finalize(self, self._log.save)
 

@@ -9,7 +9,7 @@ from rich import print as printed
 from rich.table import Table
 
 from learndyn.networks import as_model
-from learndyn.numerics.checks import positive
+from learndyn.numerics.checks import positive, positive_int
 from learndyn.numerics.types import Number
 from learndyn.probes.critical import critical_learning_rate
 from learndyn.probes.curvature import hessian_top
@@ -130,7 +130,7 @@ def summary(
     model, x, given = as_model(model), checked_inputs("x", x), loss_given(loss, None)
     y = checked_targets(y, len(x))
     spectrum = ntk_spectrum(model, x)
-    spaces = min(s, len(spectrum))
+    spaces = min(positive_int("s", s), len(spectrum))
     found = Summary(
         learning_rate=eta,
         rate_kernel=float(critical_learning_rate(model, x, y, loss=given)),

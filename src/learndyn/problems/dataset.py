@@ -132,8 +132,8 @@ def _pair(name: str, pair: Any, like: tuple[np.ndarray, np.ndarray] | None):
         raise ValueError(f"{name.strip()}: got {a_kind(pair)}; allowed is a pair (x, y)")
     x, y = _numbers(f"{name}x", pair[0]), _targets(f"{name}y", pair[1])
     if x.ndim < 2 or y.ndim < 1 or len(x) != len(y) or not len(x):
-        shapes = f"{name}x {x.shape} and y {y.shape}"
-        raise ValueError(f"Dataset: got {shapes}; allowed is one row of each an example")
+        shapes = f"{x.shape} beside {name}y {y.shape}"
+        raise ValueError(f"{name}x: got {shapes}; allowed is one row of each an example")
     if like is not None:
         for what, came, given in zip("xy", (x, y), like, strict=True):
             if came.shape[1:] != given.shape[1:] or is_labels(came) != is_labels(given):

@@ -81,4 +81,6 @@ def PowerLaw(dim: int, levels: int, exponent: Number) -> Spectrum:
     if dim % levels:
         raise ValueError(f"levels: got {levels} for dim {dim}; allowed is a divisor of dim")
     values = np.arange(1, levels + 1, dtype=np.float64) ** -(1 + beta)
+    if not (values[-1] > 0 and np.all(np.diff(values) < 0)):
+        raise ValueError(f"exponent: got {beta:g}; allowed is one whose {levels} levels differ")
     return Spectrum(values / values.mean(), np.full(levels, dim // levels))

@@ -67,6 +67,10 @@ def save(record: xr.Dataset, path: str | os.PathLike) -> None:
     Raises:
         ValueError: where the file cannot be written.
     """
+    if not isinstance(record, xr.Dataset):
+        came = type(record).__name__
+        raise ValueError(f"record: got {came!r}; allowed is a record, an xarray.Dataset")
+    path = _place(path)
     # Made in memory: HDF5 does not survive a disk that is full.
     content = bytes(record.to_netcdf(None, engine="h5netcdf"))
     with whole_file(path) as part:
@@ -85,10 +89,19 @@ def load(path: str | os.PathLike) -> xr.Dataset:
     Raises:
         ValueError: where the file is missing, damaged or of another kind.
     """
+    path = _place(path)
     with _one_line(path, ALLOWED):
         content = _unsealed(pathlib.Path(path).read_bytes())
     with xr.open_dataset(io.BytesIO(content), engine="h5netcdf") as record:
         return record.load()
+
+
+def _place(path: str | os.PathLike) -> str:
+    found = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(found, str) or not pathlib.PurePath(found).name or "\0" in found:
+        came = type(path).__name__ if found is None else found
+        raise ValueError(f"path: got {came!r}; allowed is the path of a file")
+    return found
 
 
 def _unsealed(sealed: bytes) -> bytes:

@@ -5,8 +5,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
+from learndyn.numerics.checks import shown
 from learndyn.numerics.types import Array
 
 
@@ -32,6 +34,8 @@ def normalise_rows(axis: int | None = None) -> Any:
         >>> step = optax.chain(optax.sgd(0.1), ld.rules.normalise_rows())
         >>> rule = ld.Optax(step, estimator=ld.NodePerturbation(1.0, batch=10))
     """
+    if axis is not None and (not isinstance(axis, int | np.integer) or isinstance(axis, bool)):
+        raise ValueError(f"axis: got {shown(axis)}; allowed is an integer, or None")
 
     def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         if params is None:

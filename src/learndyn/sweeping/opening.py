@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from learndyn.numerics.checks import path
 from learndyn.sweeping.points import Grid
 from learndyn.sweeping.schema import PREFIX, Schema
 from learndyn.sweeping.store import FAILED, FINISHED, PENDING, STATUS, Status, Store, one_line
@@ -31,7 +32,7 @@ def open_sweep(store: str | os.PathLike) -> xr.Dataset:
     Raises:
         ValueError: for a location that holds no sweep.
     """
-    found = Store(os.fspath(store))
+    found = Store(path("store", store))
     grid = Grid.from_json(found.about["grid"], rebuild=False)
     statuses = found.statuses(count=len(grid))[: len(grid)]
     statuses += [Status()] * (len(grid) - len(statuses))
@@ -67,7 +68,7 @@ def progress_of(store: str | os.PathLike) -> tuple[dict[str, int], list[Failure]
     Raises:
         ValueError: for a location that holds no sweep.
     """
-    found = Store(os.fspath(store))
+    found = Store(path("store", store))
     grid = Grid.from_json(found.about["grid"], rebuild=False)
     statuses = found.statuses(count=len(grid))
     tally = collections.Counter(status.status for status in statuses)

@@ -13,7 +13,7 @@ import xarray as xr
 from distributed import Client
 from distributed.comm.core import CommClosedError
 
-from learndyn.numerics.checks import non_negative, positive, positive_int
+from learndyn.numerics.checks import flag, non_negative, path, positive, positive_int, shown
 from learndyn.records import commit_of, differences, provenance
 from learndyn.sweeping.cluster import connected
 from learndyn.sweeping.engine import Engine
@@ -74,10 +74,15 @@ def sweep(
         ValueError: for bad arguments; for a store that holds another sweep, with the
             difference; that another client is writing; or that cannot be written.
     """
+    flag("extend", extend)
+    if not callable(progress):
+        flag("progress", progress)
+    if not isinstance(pad, list | tuple) or not all(isinstance(dim, str) for dim in pad):
+        raise ValueError(f"pad: got {shown(pad)}; allowed is a list of dimensions")
+    location = path("store", store)
     grid = make_grid(axes, zipped, where)
     takes_key(function, grid.axes)
     wanted = _identity(function, grid, where, pad)
-    location = os.fspath(store)
     with held(location) as renew:
         found = Store(location, "a")
         renew(found)

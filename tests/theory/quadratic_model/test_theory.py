@@ -275,7 +275,7 @@ def test_one_point_repeated_is_one_direction():
             "state: got the kernel 1e-09 in direction 1; allowed is at least",
         ),
         (lambda s: ld.start(s, state=ld.Residuals([1.0, 1.0], [np.nan, 9])), "not finite"),
-        (lambda s: ld.Residuals([1.0], [1.0, 2.0]), "Residuals: got shapes (1,) and (2,)"),
+        (lambda s: ld.Residuals([1.0], [1.0, 2.0]), "r: got shape (1,) beside kernel (2,)"),
         (
             lambda s: ld.start(s, state=ld.Residuals([1.0, 1.0], [9.0, 9.0])).weights,
             "start: got a state, but many weights have the same residuals and kernel",

@@ -1,5 +1,6 @@
 """The committee's state: overlaps resolved by covariance level."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -8,14 +9,17 @@ import numpy as np
 
 from learndyn.numerics.checks import a_kind
 from learndyn.numerics.linalg import smallest_eigenvalue
-from learndyn.numerics.precision import as_float64
+from learndyn.numerics.precision import float64
 from learndyn.numerics.semidefinite import gram_factor
 from learndyn.numerics.types import Array
 
 
-def _with_levels(value: Any) -> Array:
-    array = as_float64(value)
-    return array[None] if array.ndim == 2 else array
+def _with_levels(name: str) -> Callable[[Any], Array]:
+    def read(value: Any) -> Array:
+        array = float64(name)(value)
+        return array[None] if array.ndim == 2 else array
+
+    return read
 
 
 class Overlaps(eqx.Module):
@@ -31,9 +35,9 @@ class Overlaps(eqx.Module):
         T: (levels, M, M).
     """
 
-    Q: Array = eqx.field(converter=_with_levels)
-    R: Array = eqx.field(converter=_with_levels)
-    T: Array = eqx.field(converter=_with_levels)
+    Q: Array = eqx.field(converter=_with_levels("Q"))
+    R: Array = eqx.field(converter=_with_levels("R"))
+    T: Array = eqx.field(converter=_with_levels("T"))
 
     def __check_init__(self):
         for name, array in (("Q", self.Q), ("R", self.R), ("T", self.T)):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.numerics.checks import a_kind
-from learndyn.numerics.precision import as_float64
+from learndyn.numerics.precision import float64
 from learndyn.numerics.types import Array
 
 ROUNDING = 1e-13  # of a layer's norm: what it stretches a vector by less counts as zero
@@ -23,7 +23,7 @@ class Modes(eqx.Module):
         sigma: (modes, layers), modes in the order of the target's singular values.
     """
 
-    sigma: Array = eqx.field(converter=as_float64)
+    sigma: Array = eqx.field(converter=float64("sigma"))
 
     def __check_init__(self):
         if self.sigma.ndim != 2:

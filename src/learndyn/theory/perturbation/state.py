@@ -1,5 +1,6 @@
 """The state of two linear layers: a Gram matrix, and the few traces of it that equations move."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -8,7 +9,7 @@ import numpy as np
 
 from learndyn.numerics.checks import a_kind
 from learndyn.numerics.linalg import smallest_eigenvalue
-from learndyn.numerics.precision import as_float64
+from learndyn.numerics.precision import float64
 from learndyn.numerics.types import Array
 
 
@@ -22,10 +23,10 @@ class Gram(eqx.Module):
         A: the teacher's matrix, (L_y, L_x).
     """
 
-    M: Array = eqx.field(converter=as_float64)
-    N: Array = eqx.field(converter=as_float64)
-    P: Array = eqx.field(converter=as_float64)
-    A: Array = eqx.field(converter=as_float64)
+    M: Array = eqx.field(converter=float64("M"))
+    N: Array = eqx.field(converter=float64("N"))
+    P: Array = eqx.field(converter=float64("P"))
+    A: Array = eqx.field(converter=float64("A"))
 
     def __check_init__(self):
         if self.P.ndim != 2:
@@ -51,8 +52,8 @@ class Gram(eqx.Module):
         return block([[self.M, self.P], [self.P.T, self.N]])
 
 
-def _optional(value: Any) -> Any:
-    return None if value is None else as_float64(value)
+def _optional(name: str) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else float64(name)(value)
 
 
 class Traces(eqx.Module):
@@ -68,12 +69,12 @@ class Traces(eqx.Module):
         target: ‖A‖² / (L_x L_y), which gives ψ (Eq. 66); None is the teacher's own, or its mean.
     """
 
-    alpha: Array = eqx.field(converter=as_float64)
-    beta: Array = eqx.field(converter=as_float64)
-    epsilon: Array = eqx.field(converter=as_float64)
-    phi: Array = eqx.field(converter=as_float64)
-    alpha2: Array | None = eqx.field(converter=_optional, default=None)
-    target: Array | None = eqx.field(converter=_optional, default=None)
+    alpha: Array = eqx.field(converter=float64("alpha"))
+    beta: Array = eqx.field(converter=float64("beta"))
+    epsilon: Array = eqx.field(converter=float64("epsilon"))
+    phi: Array = eqx.field(converter=float64("phi"))
+    alpha2: Array | None = eqx.field(converter=_optional("alpha2"), default=None)
+    target: Array | None = eqx.field(converter=_optional("target"), default=None)
 
 
 def traces_of(state: Gram) -> Traces:

@@ -6,7 +6,7 @@ import equinox as eqx
 import numpy as np
 
 from learndyn.numerics.checks import a_kind
-from learndyn.numerics.precision import as_float64
+from learndyn.numerics.precision import float64
 from learndyn.numerics.types import Array
 
 ROUNDING = 1e-9  # relative, of a kernel: how far below its bound it may be
@@ -20,13 +20,13 @@ class Residuals(eqx.Module):
         kernel: (directions,), the eigenvalues λ_i of the tangent kernel that belong to them.
     """
 
-    r: Array = eqx.field(converter=as_float64)
-    kernel: Array = eqx.field(converter=as_float64)
+    r: Array = eqx.field(converter=float64("r"))
+    kernel: Array = eqx.field(converter=float64("kernel"))
 
     def __check_init__(self):
         if self.r.ndim != 1 or self.r.shape != self.kernel.shape:
-            came = f"{self.r.shape} and {self.kernel.shape}"
-            raise ValueError(f"Residuals: got shapes {came}; allowed is (directions,) for both")
+            came = f"shape {self.r.shape} beside kernel {self.kernel.shape}"
+            raise ValueError(f"r: got {came}; allowed is (directions,) for both")
 
 
 def checked(state: Any, c: np.ndarray, a: np.ndarray) -> Residuals:
