@@ -132,7 +132,9 @@ def fit_parabola(x, y) -> Parabola:
     """
     x, y = _inside("x", x, y, None)
     if len(np.unique(x)) < 3:
-        raise ValueError(f"x: got {len(np.unique(x))} places; allowed are at least 3 different ones")
+        raise ValueError(
+            f"x: got {len(np.unique(x))} places; allowed are at least 3 different ones"
+        )
     curve = np.polynomial.Polynomial.fit(x, y, 2).convert()
     if curve.degree() < 2 or curve.coef[2] == 0:
         raise ValueError("y: got a straight line; allowed are points of a parabola")
