@@ -131,10 +131,9 @@ def fit_parabola(x, y) -> Parabola:
         ValueError: where fewer than three samples are finite.
     """
     x, y = _inside("x", x, y, None)
-    if len(np.unique(x)) < 3:
-        raise ValueError(
-            f"x: got {len(np.unique(x))} places; allowed are at least 3 different ones"
-        )
+    places = len(np.unique(x))
+    if places < 3:
+        raise ValueError(f"x: got {places} places; allowed are at least 3 different ones")
     curve = np.polynomial.Polynomial.fit(x, y, 2).convert()
     if curve.degree() < 2 or curve.coef[2] == 0:
         raise ValueError("y: got a straight line; allowed are points of a parabola")
