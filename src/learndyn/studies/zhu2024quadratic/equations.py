@@ -262,7 +262,7 @@ def draw(data: xr.Dataset) -> Figure:
     for name, marker, color in (("printed", "x", "C3"), ("corrected", "o", "C0")):
         off = np.maximum(abs(data[name] / data["measured"] - 1), EXACT)
         axis.plot(off, place, marker, color=color, ms=6, mfc="none", mew=1.5, label=name)
-    axis.axvline(ROUNDING, color="0.6", lw=0.8, ls="--", label="tolerance")
+    axis.axvline(ROUNDING, color="0.6", lw=0.8, ls="--", label="tolerance, but for B.5")
     axis.set(xlabel="|value / measured − 1| (zero is drawn at 1e-17)", xscale="log")
     axis.set_yticks(place, [str(row) for row in data["row"].values])
     axis.invert_yaxis()
