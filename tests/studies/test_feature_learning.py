@@ -1,0 +1,54 @@
+"""How the feature-learning studies of zhu2024catapults report runs: on runs made by hand."""
+
+import numpy as np
+import xarray as xr
+
+from learndyn.studies.zhu2024catapults._features import STOP, best
+from learndyn.studies.zhu2024catapults._ordering import growing_as_batches_shrink, rising, slopes
+from learndyn.studies.zhu2024catapults._reference import Pool, image_task
+from learndyn.studies.zhu2024catapults._tasks import full_rank_task, polynomial_task
+
+
+def run(train, validation, above):
+    names = {"train": train, "validation": validation, "above": above}
+    names |= {"step": 10.0 * np.arange(len(train)), "test": 100 + np.arange(len(train))}
+    return xr.Dataset({name: ("reading", np.asarray(v, float)) for name, v in names.items()})
+
+
+def test_reported_is_the_least_validation_loss_before_the_end():
+    kept = best(run([1, 0.1, STOP / 2, 0.1], [3, 1, 2, 0], [0.5, 0.2, 1, 1]))
+    assert kept["test"] == 101 and kept["step"] == 10 and not kept["diverged"]
+    assert kept["catapults"] == 0.5 * 10  # of the steps before that reading alone
+
+
+def test_a_run_that_diverges_is_told_and_keeps_what_it_had():
+    kept = best(run([1, 2, np.nan], [3, 2, np.nan], [0, 1, np.nan]))
+    assert kept["diverged"] and kept["test"] == 101
+
+
+def test_slopes_and_orders():
+    noise = 0.01 * np.random.default_rng(0).standard_normal((5, 3))
+    values = xr.DataArray(
+        noise + np.arange(3), dims=("seed", "batch"), coords={"batch": [100, 10, 1]}
+    )
+    exact = xr.DataArray([[0.0, 1, 2]], dims=("seed", "batch"))
+    np.testing.assert_allclose(slopes(exact, "batch", [0, 2, 4]), [0.5])
+    assert rising(values, "batch", "a", "b").holds and not rising(-values, "batch", "a", "b").holds
+    assert growing_as_batches_shrink(values, "a", "b").holds
+    assert not growing_as_batches_shrink(-values, "a", "b").holds
+
+
+def test_targets_have_the_variance_one_and_their_own_directions():
+    for name in ("rank2", "rank3", "rank4"):
+        task = polynomial_task(name, 20, 20_000, 10, 0)
+        assert abs(task.data.y.var() - 1) < 0.15  # four errors of the least smooth of them
+        assert np.linalg.matrix_rank(task.reference) == int(name[-1])
+    assert np.array_equal(full_rank_task(20, 5, 5, 0).reference, np.eye(20))
+
+
+def test_label_noise_is_a_share_of_wrong_labels():
+    x, y = np.arange(40.0, dtype=np.float32).reshape(40, 1, 1, 1), np.arange(40) % 2
+    pool = Pool("made up", (x, y), (x, y), (x, y), 2, np.eye(1), 1.0)
+    task = image_task(pool, 40, 0, label_noise=0.1)
+    true = y[task.data.x[:, 0].astype(int)]
+    assert np.sum(true != task.data.y) == 4 and task.outputs == 1
