@@ -31,7 +31,7 @@ from learndyn.theory.committee.plateau import erf_uniform
 
 TITLE = "Length of the plateau against the number of levels and of hidden units (Fig. 19)"
 
-LINES = 0.76  # height of vertical lines, below the legend
+LINES = 0.68  # height of vertical lines, below the legend
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,12 +105,12 @@ def draw(data: xr.Dataset) -> Figure:
             _draw_case(axis, part.isel(case=k), name, f"C{k}", data.attrs["begin"])
         axis.set_title(f"{title}, N = {data.attrs['N']}, one start each, flow", fontsize=9)
         axis.set(xlabel="time [steps / N]", ylabel="generalisation error")
-        axis.set(ylim=(0, 1.45 * float(part["height"].max())))
+        axis.set(ylim=(0, 1.6 * float(part["height"].max())))
     lines = {"linear stage ends, predicted": "--", "plateau ends, as printed": ":"}
     styles = {label: {"ls": style, "lw": 1.2} for label, style in lines.items()}
     styles["linear stage ends, measured"] = {"marker": "o", "mfc": "none"}
     for axis, shown in zip(axes, (styles, None), strict=True):
-        legend(axis, shown, fontsize=7, ncols=3, loc="upper right")
+        legend(axis, shown, fontsize=7, ncols=2, loc="upper right")
     return figure
 
 
