@@ -119,7 +119,7 @@ def test_a_worker_over_its_memory_limit_fails_its_point_only(tmp_path):
 
     with (
         LocalCluster(
-            n_workers=1, threads_per_worker=1, memory_limit="1.5GB", dashboard_address=None
+            n_workers=1, threads_per_worker=1, memory_limit="1.5GB", dashboard_address=":0"
         ) as own,
         Client(own) as client,
     ):
@@ -176,7 +176,7 @@ def test_resources_go_to_workers_that_have_them(tmp_path):
 
     with (
         LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=None, resources={"GPU": 1}
+            n_workers=1, threads_per_worker=1, dashboard_address=":0", resources={"GPU": 1}
         ) as own,
         Client(own) as client,
     ):

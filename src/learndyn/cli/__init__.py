@@ -1,4 +1,4 @@
-"""The command line: `learndyn list | show | run | replicate | results | cite`, one file each."""
+"""The command line, one file a command: `learndyn list | run | replicate | sweep | …`."""
 
 import contextlib
 import os

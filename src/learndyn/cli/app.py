@@ -10,6 +10,7 @@ from learndyn.cli.replicate import replicate
 from learndyn.cli.results import write_results
 from learndyn.cli.run import run
 from learndyn.cli.show import show
+from learndyn.cli.sweep import sweep
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -37,5 +38,6 @@ app.command("list")(list_studies)
 app.command()(show)
 app.command()(run)
 app.command()(replicate)
+app.command()(sweep)
 app.command("results")(write_results)
 app.command()(cite)

@@ -11,6 +11,7 @@ import typer
 
 from learndyn.cli import options
 from learndyn.cli.options import DATA_DIR, OUT, PRESET, SET, STUDY
+from learndyn.cli.run_all import run_all
 from learndyn.cli.writing import whole_files, writable
 
 if TYPE_CHECKING:
@@ -27,9 +28,18 @@ def run(
     runs: Annotated[str | None, typer.Option(help="number of runs", metavar="INTEGER")] = None,
     key: Annotated[str | None, typer.Option(help="seed", metavar="INTEGER")] = None,
     data_dir: DATA_DIR = "",
+    all_: Annotated[bool, typer.Option("--all", help="every study of the paper STUDY")] = False,
+    workers: Annotated[str, typer.Option(help="studies at a time", metavar="INTEGER")] = "",
 ) -> None:
     """Runs a study: data.nc, figure.png, figure.svg, claims.json, and a table of claims."""
     given = options.integers(runs=runs, key=key)  # before the imports, which take their time
+    if all_:
+        if set_ or given:
+            raise ValueError("--all: came with parameters of one study; allowed is --preset alone")
+        shared = ["--preset", preset, *(["--data-dir", data_dir] if data_dir else [])]
+        raise typer.Exit(run_all(study, out, workers, shared))
+    if workers:
+        raise ValueError("--workers: came without --all; allowed is both, or neither")
     from learndyn.numerics.progress import reporting
     from learndyn.records import save
     from learndyn.studies import registry, results

@@ -1,6 +1,7 @@
 """Draws records."""
 
 from learndyn.plotting.legend import legend as legend
+from learndyn.plotting.panels import panels as panels
 from learndyn.plotting.plot import curves as curves
-from learndyn.plotting.plot import panels as panels
 from learndyn.plotting.plot import plot as plot
+from learndyn.plotting.swept import plot_swept as plot_swept

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
@@ -16,6 +15,8 @@ from learndyn.analysis import mean_and_error
 from learndyn.analysis.compare import is_approximate
 from learndyn.analysis.given import record_of
 from learndyn.numerics.checks import one_of, shown
+from learndyn.plotting.panels import panels
+from learndyn.plotting.swept import plot_swept
 from learndyn.records import require_match
 
 MARKERS = 24  # simulation points a curve
@@ -32,6 +33,8 @@ def plot(
     variables: Sequence[str] | None = None,
     log: str = "auto",
     same_system: bool = True,
+    x: str | None = None,
+    **swept: Any,
 ) -> Figure:
     """One panel for each variable: theory as lines, simulation as markers with a band.
 
@@ -47,6 +50,8 @@ def plot(
             positive range makes it so.
         same_system: whether the records must be of one system. False lets two systems be
             drawn together; their unit of time must be one still, for it is the axis.
+        x: of data of a sweep, the axis to the right; they are drawn by `plot_swept`.
+        swept: what else that takes: `y`, `color`, `value`, `contours`.
 
     Returns:
         The figure.
@@ -55,6 +60,10 @@ def plot(
         ValueError: for records of two systems or two units of time, and for variables or
             axes that are not allowed.
     """
+    if x is not None:
+        return plot_swept(record, x=x, log=log, **swept)
+    if swept:
+        raise ValueError(f"plot: got {', '.join(swept)} without x; allowed is both, for a sweep")
     one_of("log", log, LOG)
     one_of("same_system", same_system, (False, True))
     names = _chosen(record_of("record", record), variables)
@@ -71,29 +80,6 @@ def plot(
         _key(axis, record[name])
     _legend(axes[0], record, simulation)
     return figure
-
-
-def panels(count: int, *, columns: int = 2, size: tuple[float, float] = (4.6, 3.4)):
-    """A figure with `count` axes, laid out in rows of `columns`.
-
-    Args:
-        count: number of axes.
-        columns: axes a row.
-        size: width and height of one, in inches.
-
-    Returns:
-        The figure and the list of axes.
-    """
-    columns = min(columns, count)
-    rows = -(-count // columns)
-    figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for spare in axes[count:]:
-        spare.remove()
-    for axis in axes[:count]:
-        axis.grid(alpha=0.25, linewidth=0.5)
-    return figure, list(axes[:count])
 
 
 def curves(

@@ -66,6 +66,19 @@ def show_replication(rows: Iterable[Row], listed: Mapping[str, str]) -> None:
     _print(table)
 
 
+def show_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Prints texts in columns.
+
+    Args:
+        heads: of the columns.
+        rows: their cells.
+    """
+    table = Table(*heads)
+    for row in rows:
+        table.add_row(*row)
+    _print(table)
+
+
 def _print(table: Table) -> None:
     console = Console()
     console.width = max(console.width, 120)

@@ -80,12 +80,14 @@ def local(workers: int | None = None, retries: int = 2) -> Iterator[Client]:
             n_workers=count,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,  # pyright: ignore
+            dashboard_address=":0",
             silence_logs=logging.CRITICAL,
             env=ALONE,
         ) as cluster,
         Client(cluster) as client,
     ):
+        # A worker that dies before its nanny has seen it start is not begun anew by that.
+        cluster.adapt(minimum=count, maximum=count)
         yield client
 
 

@@ -1,0 +1,177 @@
+"""Swept data: a heat map or curves by colour over the axes of a sweep, with contours."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from learndyn.plotting.panels import panels
+
+WIDE = 30.0  # a positive range this wide is drawn on a logarithmic scale
+CURVES = "viridis"
+
+
+def plot_swept(
+    data: xr.Dataset,
+    *,
+    x: str,
+    y: str | None = None,
+    color: str | None = None,
+    value: str | None = None,
+    contours: Mapping[str, float] | str | None = None,
+    log: str = "auto",
+) -> Figure:
+    """A heat map of a value over two axes, or curves of it over one, by colour.
+
+    What depends on other axes is averaged over them, where it is there (keys, runs).
+
+    Args:
+        data: of a sweep.
+        x: the axis to the right.
+        y: the axis upwards, for a heat map; None draws curves of the value.
+        color: the axis that colours curves; None draws one.
+        value: which variable; None takes the only one.
+        contours: landmarks that the function stored, drawn on top of a heat map: a variable,
+            whose contour at 1 is drawn, or variables with their levels.
+        log: scales that are logarithmic, of "x", "y" and "c" (the value); "auto" where a wide
+            positive range makes it so.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ValueError: for names that the data do not have.
+    """
+    name = _value(data, value)
+    axes = [axis for axis in (x, y, color) if axis is not None]
+    for axis in axes:
+        if axis not in data.dims:
+            known = ", ".join(map(str, data.dims))
+            raise ValueError(f"plot: got the axis {axis!r}; the data's dimensions are {known}")
+    if y is not None and color is not None:
+        raise ValueError("plot: got y and color; allowed is y for a map, color for curves")
+    figure, (axis,) = panels(1, size=(6.2, 4.4))
+    values = _over(data[name], axes)
+    if y is None:
+        _curves(axis, values, x, color, log)
+    else:
+        _map(axis, values, x, y, log)
+        for landmark, level in _levels(contours).items():
+            _contour(axis, _over(data[_known(data, landmark)], axes), x, y, level)
+    return figure
+
+
+def _value(data: xr.Dataset, value: str | None) -> str:
+    names = [str(n) for n, v in data.data_vars.items() if v.dtype.kind in "fiub"]
+    if value is None and len(names) == 1:
+        return names[0]
+    if value not in names:
+        raise ValueError(f"value: got {value!r}; allowed is one of {', '.join(names)}")
+    return value
+
+
+def _known(data: xr.Dataset, name: str) -> str:
+    if name not in data:
+        raise ValueError(f"contours: got {name!r}; allowed are {', '.join(map(str, data))}")
+    return name
+
+
+def _levels(contours: Mapping[str, float] | str | None) -> Mapping[str, float]:
+    return {contours: 1.0} if isinstance(contours, str) else contours or {}
+
+
+def _over(values: xr.DataArray, axes: list[str]) -> xr.DataArray:
+    others = [dim for dim in values.dims if dim not in axes]
+    return (
+        values.astype(float).mean(others, keep_attrs=True).transpose(*axes, missing_dims="ignore")
+    )
+
+
+def _wide(numbers: np.ndarray) -> bool:
+    finite = numbers[np.isfinite(numbers)]
+    return bool(finite.size and finite.min() > 0 and finite.max() > WIDE * finite.min())
+
+
+def _edges(numbers: np.ndarray, log: bool) -> np.ndarray:
+    """Where cells end: half-way between neighbours."""
+    places = np.log(numbers) if log else numbers.astype(float)
+    middle = (places[1:] + places[:-1]) / 2
+    step = np.diff(places) if len(places) > 1 else np.ones(1)
+    ends = np.concatenate([[places[0] - step[0] / 2], middle, [places[-1] + step[-1] / 2]])
+    return np.exp(ends) if log else ends
+
+
+def _scaled(which: str, numbers: np.ndarray, log: str) -> bool:
+    return _wide(numbers) if log == "auto" else which in log
+
+
+def _places(values: xr.DataArray, dim: str) -> tuple[np.ndarray, list[str] | None]:
+    """Numbers of an axis; those of texts are their places."""
+    labels = values[dim].values if dim in values.coords else np.arange(values.sizes[dim])
+    if labels.dtype.kind in "fiu":
+        return labels, None
+    return np.arange(len(labels)), [str(label) for label in labels]
+
+
+def _label(values: xr.DataArray, dim: str) -> str:
+    attrs: Mapping[str, Any] = values[dim].attrs if dim in values.coords else {}
+    return str(attrs.get("long_name", dim))
+
+
+def _map(axis: Axes, values: xr.DataArray, x: str, y: str, log: str) -> None:
+    from matplotlib.colors import LogNorm
+
+    ends = {}
+    for which, dim in (("x", x), ("y", y)):
+        numbers, texts = _places(values, dim)
+        logarithmic = texts is None and _scaled(which, numbers, log)
+        ends[dim] = _edges(numbers, logarithmic)
+        getattr(axis, f"set_{which}label")(_label(values, dim))
+        if logarithmic:
+            getattr(axis, f"set_{which}scale")("log")
+        if texts is not None:
+            getattr(axis, f"set_{which}ticks")(numbers, texts)
+    drawn = values.transpose(y, x).values
+    norm = LogNorm() if _scaled("c", drawn, log) else None
+    mesh = axis.pcolormesh(ends[x], ends[y], drawn, norm=norm)
+    axis.grid(False)
+    said = str(values.attrs.get("long_name", values.name))
+    axis.figure.colorbar(mesh, ax=axis, label=said)
+
+
+def _contour(axis: Axes, values: xr.DataArray, x: str, y: str, level: float) -> None:
+    places = (_places(values, dim)[0] for dim in (x, y))
+    drawn = values.transpose(y, x).values
+    lines = axis.contour(*places, drawn, levels=[level], colors="white", linewidths=1.4)
+    said = str(values.attrs.get("long_name", values.name))
+    axis.clabel(lines, fmt=lambda _: said, fontsize=7)
+
+
+def _curves(axis: Axes, values: xr.DataArray, x: str, color: str | None, log: str) -> None:
+    import matplotlib
+
+    numbers, texts = _places(values, x)
+    rows = [None] if color is None else range(values.sizes[color])
+    shades = matplotlib.colormaps[CURVES](np.linspace(0, 0.92, len(rows)))
+    for row, shade in zip(rows, shades, strict=True):
+        one = values if row is None else values.isel({color: row})
+        label = None if row is None else f"{_label(values, str(color))} = {_text(one, color)}"
+        axis.plot(numbers, one.values, "o-", ms=3, lw=1.2, color=shade, label=label)
+    if texts is not None:
+        axis.set_xticks(numbers, texts)
+    elif _scaled("x", numbers, log):
+        axis.set_xscale("log")
+    if _scaled("y", values.values, log):
+        axis.set_yscale("log")
+    said = str(values.attrs.get("long_name", values.name))
+    axis.set(xlabel=_label(values, x), ylabel=said)
+    if color is not None:
+        axis.legend(frameon=False, fontsize=8)
+
+
+def _text(one: xr.DataArray, color: str | None) -> str:
+    value = one.coords[color].item() if color in one.coords else ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,68 @@
+"""Swept data drawn: cells, curves and contours where the numbers say."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import learndyn as ld
+
+ETA, KEYS = np.geomspace(0.01, 10, 6), np.arange(3)
+BETA = np.array([0.5, 1.0, 2.0])
+DATA = xr.Dataset(
+    {
+        "error": (("eta", "beta", "key"), ETA[:, None, None] * BETA[:, None] * (1 + KEYS)),
+        "ratio": (("eta", "beta"), np.outer(ETA, BETA), {"long_name": "η β"}),
+        "outcome": (("eta",), ["a"] * 6),
+    },
+    {"eta": ("eta", ETA, {"long_name": "rate"}), "beta": BETA, "key": KEYS},
+)
+
+
+def test_a_heat_map_with_its_contour():
+    figure = ld.plot(DATA, x="eta", y="beta", value="error", contours="ratio")
+    axis, bar = figure.axes
+    assert axis.get_xlabel() == "rate" and axis.get_ylabel() == "beta"
+    assert axis.get_xscale() == "log" and axis.get_yscale() == "linear"
+    mesh = axis.collections[0]
+    np.testing.assert_allclose(mesh.get_array(), DATA["error"].mean("key").T)
+    assert bar.get_ylabel() == "error"
+    lines = [path.vertices for path in axis.collections[1].get_paths()]
+    x, y = np.array([end for line in lines for end in (line[0], line[-1])]).T
+    assert x.min() < 1 < x.max()  # the label cuts the line, which ends at its own points
+    drawn = DATA["ratio"].interp(eta=xr.DataArray(x, dims="n"), beta=xr.DataArray(y, dims="n"))
+    np.testing.assert_allclose(drawn[[0, -1]], 1, atol=1e-9)
+
+
+def test_curves_by_colour():
+    figure = ld.plot(DATA, x="eta", color="beta", value="ratio")
+    (axis,) = figure.axes
+    for line, beta in zip(axis.lines, BETA, strict=True):
+        np.testing.assert_allclose(line.get_ydata(), ETA * beta)
+    said = [text.get_text() for text in axis.get_legend().get_texts()]
+    assert said == ["beta = 0.5", "beta = 1", "beta = 2"]
+    assert len({line.get_color() for line in map(_hashable, axis.lines)}) == 3
+
+
+def _hashable(line):
+    line.set_color(tuple(line.get_color()))
+    return line
+
+
+def test_texts_are_axes_too_and_what_is_not_finished_is_blank():
+    named = DATA.isel(eta=slice(2)).assign_coords(eta=["small", "large"])
+    figure = ld.plot(named.where(named["beta"] > 1), x="eta", y="beta", value="error")
+    ticks = [text.get_text() for text in figure.axes[0].get_xticklabels()]
+    assert ticks == ["small", "large"]
+    assert np.ma.count_masked(np.ma.masked_invalid(figure.axes[0].collections[0].get_array())) == 4
+
+
+def test_bad_names_are_one_line():
+    for options, said in (
+        ({"x": "k", "value": "error"}, "plot: got the axis 'k'; the data's dimensions are eta"),
+        ({"x": "eta"}, "value: got None; allowed is one of error, ratio"),
+        ({"x": "eta", "y": "beta", "color": "key", "value": "error"}, "plot: got y and color"),
+        ({"x": "eta", "y": "beta", "value": "error", "contours": "z"}, "contours: got 'z'"),
+        ({"y": "beta"}, "plot: got y without x"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            ld.plot(DATA, **options)
