@@ -55,6 +55,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/quadratic_model.py
 	$(BIN)/python benchmarks/instruments.py
 	$(BIN)/python benchmarks/catapults.py
+	$(BIN)/python benchmarks/sweep.py
 
 bench-torch: $(VENV)/.installed-torch
 	$(BIN)/python benchmarks/instruments_pytorch.py

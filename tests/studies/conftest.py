@@ -13,6 +13,7 @@ LONG = {
     "bocchi2026escape/escape",
     "bocchi2026escape/fig2",
     "bocchi2026escape/fig4",
+    "bocchi2026escape/phase_diagram",
     "bocchi2026escape/phases",
     "bocchi2026escape/plateau",
     "bocchi2026escape/regimes",

@@ -32,7 +32,8 @@ class Client:
             for old in self.folder.glob("worker-*"):
                 old.unlink()
             words = [sys.executable, str(SCRIPT), self.store, str(self.folder)]
-            self.process = subprocess.Popen(words, stderr=(self.folder / "said").open("a"))
+            with (self.folder / "said").open("a") as said:
+                self.process = subprocess.Popen(words, stderr=said)
 
     def wait(self, found):
         """What `found` gives, as soon as it gives something; None where the client has ended."""
@@ -72,7 +73,7 @@ def alive(number):
         return False
 
 
-def between(client, whom):
+def between(client, whom, chance):
     """A kill while a chunk's data are written and its statuses are not."""
     inside, armed = client.folder / "inside", client.folder / "armed"
     inside.unlink(missing_ok=True)
@@ -82,7 +83,7 @@ def between(client, whom):
         armed.unlink(missing_ok=True)
         return False
     worker = int(inside.read_text())
-    assert alive(worker) and "running" in client.statuses()
+    assert alive(worker) and any(status != "finished" for status in client.statuses())
     client.kill(whom, worker)
     if whom == "client":  # the stopped worker ends with its parent, or is ended here
         with contextlib.suppress(ProcessLookupError):
@@ -116,13 +117,20 @@ def test_twenty_kills_lose_nothing(tmp_path):
         folder = tmp_path / f"round{rounds}"
         folder.mkdir()
         client = Client(folder)
-        for whom, how in itertools.product(("worker", "client", "both"), places):
-            if counted[how] < places[how]:
-                counted[how] += (
-                    between(client, whom) if how == "between" else anywhere(client, whom, chance)
-                )
-        client.ensure()
-        assert client.process.wait(PATIENCE) == 0
+        try:
+            for whom, how in itertools.product(("worker", "client", "both"), places):
+                if counted[how] < places[how]:
+                    act = between if how == "between" else anywhere
+                    done = act(client, whom, chance)
+                    counted[how] += done
+                    print(
+                        f"store {rounds}: {how}, {whom}, {'counts' if done else 'does not count'}"
+                    )
+            client.ensure()
+            assert client.process.wait(PATIENCE) == 0
+        finally:
+            client.process.kill()
+            client.process.wait()
         stores.append(client.store)
         assert rounds < 10
     print(json.dumps({**counted, "stores": rounds}))

@@ -53,7 +53,7 @@ PRESETS = {
 def compute(params: Params, report: Report) -> xr.Dataset:
     """The ODE at learning rates inside each predicted regime, and what became of it."""
     jobs = [job for p in params.widths for job in _learning_rates(params, p)]
-    found = [_outcome(params, p, eta) for p, eta, _ in cases(jobs, report)]
+    found = [outcome(params, p, eta) for p, eta, _ in cases(jobs, report)]
     widths, etas, predicted = (list(column) for column in zip(*jobs, strict=True))
     return xr.Dataset(
         {"predicted": ("run", predicted), "measured": ("run", found)},
@@ -75,7 +75,7 @@ def _learning_rates(params: Params, p: int) -> list[tuple[int, float, str]]:
     ]
 
 
-def _outcome(params: Params, p: int, eta: float) -> str:
+def outcome(params: Params, p: int, eta: float) -> str:
     """Reads the regime off the end of a run."""
     system = quadratic_system(p, params.p_star, eta, N=1000)
     state = small_overlaps(p, params.p_star, params.epsilon, params.key)
