@@ -51,9 +51,8 @@ def sweep(
     if not place:
         raise ValueError("--store: nothing came; allowed is a location for the data")
     go_on = lambda: f"what has finished is kept; go on with: learndyn sweep --resume {place}"
-    if study:
-        function = Evaluation(study, preset, options.settings(set_ or []))
-        axes = axes_of(axis or [], function.params())
+    function = Evaluation(study, preset, options.settings(set_ or []))
+    axes = axes_of(axis or [], function.params()) if study else {}
     with interruptible(go_on), _client(workers, scheduler) as client:
         given: dict[str, Any] = {"client": client, "seconds": seconds}
         if resume:

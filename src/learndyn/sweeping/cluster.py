@@ -87,7 +87,7 @@ def local(workers: int | None = None, retries: int = 2) -> Iterator[Client]:
         Client(cluster) as client,
     ):
         # A worker that dies before its nanny has seen it start is not begun anew by that.
-        cluster.adapt(minimum=count, maximum=count)
+        cluster.adapt(minimum=count, maximum=count)  # pyright: ignore
         yield client
 
 
