@@ -234,3 +234,13 @@ def test_a_compiled_program_has_the_kernel_of_a_wide_twin():
         rows = jax.grad(lambda w: twin(w, jnp.asarray(x))[0])(weights)
     expected = sum(np.sum(np.asarray(row) ** 2) for row in jax.tree.leaves(rows))
     np.testing.assert_allclose(found.values.ravel()[0], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("twin", [ld.linearise, ld.quadratic])
+def test_one_example_has_the_kernel_of_a_wide_network_in_its_twins(twin):
+    """At the weights around which they expand; XLA had it wrong for the linear one."""
+    rng, net = np.random.default_rng(2), ld.MLP([10, 4096, 1], "relu")
+    model, x = ld.Model(net, net.sample(rng, (10,))), rng.normal(size=(3, 10))
+    K, T = ld.probes.ntk(model, x), ld.Model(twin(model), model.weights)
+    np.testing.assert_allclose(ld.probes.ntk(T, x[:1]), K[:1, :1], rtol=1e-12)
+    np.testing.assert_allclose(ld.probes.ntk(T, x[:1], x), K[:1], rtol=1e-12)

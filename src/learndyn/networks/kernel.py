@@ -44,13 +44,18 @@ def kernel(
     Raises:
         ValueError: for a kernel that does not fit into memory.
     """
-    # Without the barrier XLA (jaxlib 0.10.2) simplifies these products with those of the backward
-    # pass into wrong ones, where dimensions are one: seen on twins of one example.
-    rows = lambda part: jax.lax.optimization_barrier(rows_of(apply, weights, part))
     other = x if x2 is None else x2
+    # XLA (jaxlib 0.10.2) simplifies these products with those of the backward pass into wrong ones,
+    # where dimensions are one: seen on twins of one example, which is therefore taken twice.
+    # Quadratic twins need the barrier beside.
+    if 1 in (len(x), len(other)):
+        two = None if x2 is None else _twice(x2)
+        found = kernel(apply, weights, _twice(x), two, block=block)
+        return found[: len(x), :, : len(other)]
+    rows = lambda part: jax.lax.optimization_barrier(rows_of(apply, weights, part))
     output = jax.eval_shape(apply, weights, x[:1])
     check_fits(len(x), len(other), output.size, output.dtype.itemsize)
-    size = max(1, block // _numbers(rows, x))
+    size = max(2, block // _numbers(rows, x))
     if x2 is None and len(x) <= size:
         found = rows(x)
         return _gram(found, found)
@@ -61,6 +66,11 @@ def kernel(
     found = jnp.moveaxis(found, 1, 3)  # (blocks, n, k, blocks', n', k)
     a, b, k, c, d, _ = found.shape
     return found.reshape(a * b, k, c * d, k)[: len(x), :, : len(other)]
+
+
+def _twice(x: Array) -> Array:
+    """A single example and its copy; several as they are."""
+    return jnp.concatenate([x, x]) if len(x) == 1 else x
 
 
 def _gram(rows: list[Any], others: list[Any]) -> Array:
