@@ -61,6 +61,13 @@ def test_a_network_of_ones_own(tmp_path):
         assert record["sharpness"][0, -1] > record["sharpness"][0, 0]
 
 
+@pytest.mark.slow
+def test_spikes_are_found_above_the_critical_rate_alone(tmp_path):
+    (found,) = run("spikes", tmp_path)
+    assert found[1.6].spikes and found[1.6].batch_match.rate == 1
+    assert found[0.5].steps_above == 0 and found[0.5].batch_match.events == 0
+
+
 def test_a_theory_of_ones_own(tmp_path):
     before = list(THEORIES)
     try:
