@@ -3,6 +3,7 @@
 import numpy as np
 import xarray as xr
 
+from learndyn.studies.zhu2024catapults import alignment_scatter
 from learndyn.studies.zhu2024catapults._features import STOP, best
 from learndyn.studies.zhu2024catapults._ordering import growing_as_batches_shrink, rising, slopes
 from learndyn.studies.zhu2024catapults._reference import Pool, image_task
@@ -52,3 +53,19 @@ def test_label_noise_is_a_share_of_wrong_labels():
     task = image_task(pool, 40, 0, label_noise=0.1)
     true = y[task.data.x[:, 0].astype(int)]
     assert np.sum(true != task.data.y) == 4 and task.outputs == 1
+
+
+def test_all_runs_in_a_row_with_their_groups():
+    shape, coords = (2, 2, 2, 2), {"task": ["rank2", "digits"], "optimiser": ["SGD", "Adam"]}
+    dims = ("task", "optimiser", "factor", "seed")
+    rng = np.random.default_rng(0)
+    made = {name: (dims, rng.random(shape)) for name in ("alignment", "test", "rate")}
+    gone = np.zeros(shape, bool)
+    gone[0, 0, 0, 0] = True
+    data = xr.Dataset({**made, "diverged": (dims, gone)}, coords)
+    rows = alignment_scatter._rows(data, "fig4_9", 320)
+    assert rows.sizes["run"] == 15 and set(rows["batch_size"].values) == {320}
+    names = set(rows["group"].values)
+    assert "rank2, 0" in names and "rank2, 1, Adam" in names and "digits, noisy, 0" in names
+    assert set(rows["which"].values) == {"rank2", "digits, noisy"}
+    np.testing.assert_array_equal(rows["test"].values, made["test"][1].ravel()[1:])
