@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from learndyn.numerics.pieces import Piece, nothing, pieces
-from learndyn.numerics.precision import to_numpy
+from learndyn.numerics.precision import full_precision, to_numpy
 from learndyn.records import Recording
 from learndyn.simulation.parallel import in_threads
 
@@ -83,13 +83,13 @@ def follow(
     Returns:
         Steps of all runs a second, what was compiled before left out.
     """
-    with jax.enable_x64(True):  # compiles here, once, rather than in every thread
+    with full_precision():  # compiles here, once, rather than in every thread
         jax.block_until_ready(engine.record(engine.begin(groups[0]), nothing(rows)))
 
     taken: list[int] = []
 
     def work(group: Group, stop: threading.Event) -> None:
-        with jax.enable_x64(True):  # a thread has a configuration of its own
+        with full_precision():  # a thread has a configuration of its own
             runs, last = group.runs.stop - group.runs.start, int(steps[-1])
             for piece, carried, read in _pieces(engine, group, steps, rows, stop):
                 taken.append(piece.steps * runs)

@@ -9,7 +9,7 @@ import numpy as np
 
 from learndyn.networks.base import Weights
 from learndyn.numerics.checks import instance, positive_int, seed
-from learndyn.numerics.precision import to_numpy
+from learndyn.numerics.precision import full_precision, to_numpy
 from learndyn.numerics.random import Source, key_of_run
 from learndyn.numerics.types import Array
 from learndyn.simulation.direct import bound
@@ -43,7 +43,7 @@ def update(
     check_step(system)
     weights, teacher = given_weights(system, weights, teacher)
     dtype = jax.tree.leaves(weights)[0].dtype
-    with jax.enable_x64(True):
+    with full_precision():
         teacher = jax.tree.map(lambda t: jnp.asarray(t, dtype), teacher)
         weights = jax.tree.map(jnp.asarray, weights)
         return to_numpy(_step(system, weights, teacher, key_of_run(key, 0)))
@@ -93,7 +93,7 @@ def measure_drift(system: System, start: Start, *, trials: int, key: int = 0) ->
 
         return jax.lax.map(change, jnp.arange(trials), batch_size=BATCH)
 
-    with jax.enable_x64(True):
+    with full_precision():
         weights, teacher = jax.tree.map(jnp.asarray, (start.weights, start.teacher))
         drawn = to_numpy(changes(weights, teacher, key_of_run(key, 0)))
     mean = jax.tree.map(lambda x: x.mean(axis=0), drawn)

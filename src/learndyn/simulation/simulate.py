@@ -19,6 +19,7 @@ from learndyn.numerics.checks import (
     shown,
     warn_off_grid,
 )
+from learndyn.numerics.precision import full_precision
 from learndyn.numerics.progress import Counter, Report, reporting
 from learndyn.records import Recording, Variable, make_record
 from learndyn.records.schema import Stopwatch
@@ -113,7 +114,7 @@ def simulate(
     )
     about = system.describe()  # before the work, which it must not be able to lose
     watch = Stopwatch()
-    with jax.enable_x64(True), reporting(progress, "simulating") as report:
+    with full_precision(), reporting(progress, "simulating") as report:
         count = Counter(len(given) * plan.runs * int(steps[-1]), report)
         if chain is not None:
             recording, said = _reduced(plan, chain, count)
