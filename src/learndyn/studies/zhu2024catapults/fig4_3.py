@@ -147,7 +147,13 @@ def draw(data: xr.Dataset) -> Figure:
             large["time"], large["kernel"] / large["kernel"][0], "C2--", label="‖K‖ / initial"
         )
         top = 2 * float(max(large["loss"].max(), 1.0))
-        axis.set(xlabel="steps", yscale="log", ylim=(1e-3, top), xlim=(0, large["time"][-1]))
+        axis.set(
+            xlabel="steps",
+            ylabel="loss; ‖K‖ over its first",
+            yscale="log",
+            ylim=(1e-3, top),
+            xlim=(0, large["time"][-1]),
+        )
         rate = f"η = {float(large['multiple']):.2f} η_crit, η_crit = {float(one['critical']):.2f}"
         title = f"{PANELS[str(name)].network}, {PANELS[str(name)].source}\n{one['examples'].item()}"
         axis.set_title(f"{title}\n{rate}", fontsize=8)

@@ -11,9 +11,9 @@ Chosen after first runs on digits: sizes and steps of the quick preset, and that
 the current η_crit, as the text has it, beside the list. That C.6's 15 converges from the start was
 known before, at the paper's width. A rate's catapult is the first spike after it: at the edge of
 stability narrow networks have more, whose ‖K‖ goes up and down. Chosen after three other keys: most
-rates, not all, must catapult (5 of 6 did at one key), and medians are over runs that end; the
-sentence that η_crit surpasses η when the loss begins to fall is left out, since at these widths
-medians lie on both sides of it.
+rates, not all, must catapult, and medians are over runs that end; the sentence that η_crit
+surpasses η when the loss begins to fall is left out, since at these widths medians lie on both
+sides of it.
 """
 
 import dataclasses
@@ -174,7 +174,7 @@ def _parts(axis: Any, one: xr.Dataset, name: str, s: int) -> None:
     axis.plot(
         first["time"], first["kernel"] / run["kernel"][0], "C2:", label="‖K‖, first rate alone"
     )
-    axis.set(xlabel="steps", yscale="log", ylim=(1e-5, 1e2))
+    axis.set(xlabel="steps", ylabel="loss; ‖K‖ over its first", yscale="log", ylim=(1e-5, 1e2))
     axis.set_title(f"5-layer {name}, rates raised", fontsize=8)
     legend(axis, fontsize=6.5, loc="upper right")
 

@@ -171,6 +171,7 @@ def draw(data: xr.Dataset) -> Figure:
         kernel = large["kernel"] / large["kernel"][0]
         axis.plot(large["time"], kernel, "C2--", lw=1, label="‖K‖ / initial")
         axis.set(xlabel="steps", yscale="log", ylim=(1e-3, 20), xlim=(0, large["time"][-1]))
+        axis.set_ylabel("loss; ‖K‖ over its first")
         rate = f"η up to {TOP:g} η_crit" if name == "cyclical" else _rate(one)
         who = f"{PANELS[str(name)].network}, {PANELS[str(name)].source}"
         axis.set_title(f"{who}\n{one['examples'].item()}\n{rate}", fontsize=8)
