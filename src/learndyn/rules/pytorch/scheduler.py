@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
+from torch.optim import Optimizer  # pyright: ignore[reportMissingImports]
+from torch.optim.lr_scheduler import LRScheduler  # pyright: ignore[reportMissingImports]
 
 from learndyn.numerics.types import Number
 from learndyn.rules.control import CatapultControl, Steering
