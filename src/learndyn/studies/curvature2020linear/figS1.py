@@ -13,7 +13,7 @@ from learndyn.analysis import fit_power_law
 from learndyn.numerics.linalg import orthonormal_rows
 from learndyn.numerics.matrix_product import block_condition
 from learndyn.numerics.precision import in_float64
-from learndyn.plotting import legend, panels
+from learndyn.plotting import panels
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.curvature2020linear._model import RULES, linear_system
 from learndyn.studies.registry import Report, cases
@@ -95,9 +95,10 @@ def draw(data: xr.Dataset) -> Figure:
                 axis.plot(data["scale"], closed, ":", color=f"C{number}")
         axis.set(xscale="log", yscale="log", xlabel="scale α of the weights")
         axis.set(ylabel=data[name].attrs["long_name"], title=f"depth {depth}")
+    axes[0].plot([], [], ":", color="0.3", label="balanced (S.I.16, 17)")
     # Above the panels: bars of NGD-d reach over decades, and leave no room inside.
-    above = {"loc": "lower left", "bbox_to_anchor": (0, 1.08), "ncols": 6, "fontsize": 8}
-    legend(axes[0], {"balanced (S.I.16, 17)": {"ls": ":"}}, **above)
+    above = {"loc": "outside upper center", "ncols": 6, "fontsize": 8, "frameon": False}
+    figure.legend(*axes[0].get_legend_handles_labels(), **above)
     return figure
 
 
