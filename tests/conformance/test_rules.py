@@ -195,7 +195,10 @@ def test_degenerate_weights_give_no_nan(weights):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: ld.NaturalGradient(0.1, power=2.0), "power: got 2.0; allowed is a number between"),
+        (
+            lambda: ld.NaturalGradient(0.1, power=2.0),
+            "power: got 2.0; allowed is a number from 0 to 1",
+        ),
         (lambda: ld.NaturalGradient(0.1, damping=-1.0), "damping: got -1.0"),
         (lambda: ld.NaturalGradient(0.1, damping_form="x"), "damping_form: got 'x'"),
         (lambda: ld.DeepLinear([3]), "widths: got (3,); allowed are at least two"),

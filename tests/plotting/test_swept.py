@@ -58,7 +58,7 @@ def test_texts_are_axes_too_and_what_is_not_finished_is_blank():
 
 def test_bad_names_are_one_line():
     for options, said in (
-        ({"x": "k", "value": "error"}, "plot: got the axis 'k'; the data's dimensions are eta"),
+        ({"x": "k", "value": "error"}, "x: got 'k'; allowed are the data's dimensions: eta"),
         ({"x": "eta"}, "value: got None; allowed is one of error, ratio"),
         ({"x": "eta", "y": "beta", "color": "key", "value": "error"}, "plot: got y and color"),
         ({"x": "eta", "y": "beta", "value": "error", "contours": "z"}, "contours: got 'z'"),

@@ -88,7 +88,7 @@ def test_what_a_function_takes():
         functions.takes_key(lambda a: 0, ["a", "b"])
     with pytest.raises(ValueError, match="function: needs 'b'"):
         functions.takes_key(lambda a, b: 0, ["a"])
-    with pytest.raises(ValueError, match="function: got a int"):
+    with pytest.raises(ValueError, match="function: got an int"):
         functions.takes_key(3, ["a"])  # pyright: ignore
 
 

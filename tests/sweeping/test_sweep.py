@@ -257,7 +257,7 @@ def test_a_store_that_is_not_on_disk(run):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"client": 3}, "client: got a int; allowed is None, a distributed.Client"),
+        ({"client": 3}, "client: got an int; allowed is None, a distributed.Client"),
         ({"retries": -1}, "retries: got -1; allowed is a non-negative"),
         ({"seconds": 0}, "seconds: got 0; allowed is a positive"),
         ({"chunk": 0}, "chunk: got 0; allowed is a positive integer"),

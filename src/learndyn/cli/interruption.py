@@ -56,6 +56,7 @@ def end() -> NoReturn:
         said = "; ".join(["interrupted", *(state() for state in _states[-1:])])
         if os.isatty(1):
             os.write(1, SHOW_CURSOR)
-        print(f"learndyn: {said}", file=sys.stderr, flush=True)
+        # Not by print: while a bar is shown, sys.stderr is the bar's.
+        os.write(2, f"learndyn: {said}\n".encode())
     finally:
         os._exit(130)

@@ -8,6 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from learndyn.numerics.checks import shown
 from learndyn.plotting.panels import panels
 
 WIDE = 30.0  # a positive range this wide is drawn on a logarithmic scale
@@ -45,12 +46,9 @@ def plot_swept(
     Raises:
         ValueError: for names that the data do not have.
     """
+    named = {"x": x, "y": y, "color": color}
+    axes = [_axis(data, *each) for each in named.items() if each[1] is not None]
     name = _value(data, value)
-    axes = [axis for axis in (x, y, color) if axis is not None]
-    for axis in axes:
-        if axis not in data.dims:
-            known = ", ".join(map(str, data.dims))
-            raise ValueError(f"plot: got the axis {axis!r}; the data's dimensions are {known}")
     if y is not None and color is not None:
         raise ValueError("plot: got y and color; allowed is y for a map, color for curves")
     figure, (axis,) = panels(1, size=(6.2, 4.4))
@@ -62,6 +60,14 @@ def plot_swept(
         for landmark, level in _levels(contours).items():
             _contour(axis, _over(data[_known(data, landmark)], axes), x, y, level)
     return figure
+
+
+def _axis(data: xr.Dataset, argument: str, axis: str) -> str:
+    if not isinstance(axis, str) or axis not in data.dims:
+        known = ", ".join(map(str, data.dims))
+        said = f"{argument}: got {shown(axis)}; allowed are the data's dimensions: {known}"
+        raise ValueError(said)
+    return axis
 
 
 def _value(data: xr.Dataset, value: str | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import dask.config
 from distributed import Client, LocalCluster
 
-from learndyn.numerics.checks import positive_int
+from learndyn.numerics.checks import a_kind, positive_int
 
 # One worker a core: pools of threads of their own would only stand in each other's way.
 ALONE = {
@@ -50,7 +50,7 @@ def connected(client: Any, retries: int) -> Iterator[Client]:
     elif isinstance(client, Client):
         yield client
     else:
-        raise ValueError(f"client: got a {type(client).__name__}; allowed is {ALLOWED}")
+        raise ValueError(f"client: got {a_kind(client)}; allowed is {ALLOWED}")
 
 
 @contextlib.contextmanager
