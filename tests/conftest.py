@@ -18,6 +18,28 @@ install_import_hook("learndyn", "beartype.beartype").__enter__()
 MOST = 1300  # MB that a worker may hold before it forgets what it compiled
 GROWTH = 300  # MB that it may grow by before it does so again
 _limit = [MOST]
+# Variants that take long and whose siblings stay in the default run.
+LONG = {
+    "test_images.py::test_wide_resnet_by_equinox",
+    "test_images.py::test_myrtle_by_equinox",
+    "test_quadratic_tasks.py::test_rates_are_of_the_kernel_and_the_linear_twin_knows_them",
+    "test_curvature.py::test_output_hessians_in_a_ball[attention]",
+    "test_taylor.py::test_against_finite_differences_and_the_dense_hessian[attention]",
+    "test_kernel.py::test_the_operator_takes_batches[attention]",
+    "test_theory.py::test_flow_of_weights_against_reference[SGD]",
+    "test_theory.py::test_flow_of_weights_against_reference[sqrtNGD-d]",
+    "test_theory.py::test_drift_is_the_average_of_real_steps[2-linear]",
+    "test_watching.py::test_what_is_watched_is_what_the_probes_say[schedule]",
+    "test_watching.py::test_the_examples_and_the_rate_of_a_step_explain_it[schedule]",
+    "test_starting.py::test_law_of_the_state_is_that_of_sampled_weights[init1-counts2]",
+    "test_size.py::test_deviation_of_a_run_shrinks_as_one_over_root_N[erf-0.5]",
+}
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.nodeid.rpartition("/")[2] in LONG:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True)

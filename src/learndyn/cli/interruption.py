@@ -56,7 +56,8 @@ def end() -> NoReturn:
         said = "; ".join(["interrupted", *(state() for state in _states[-1:])])
         if os.isatty(1):
             os.write(1, SHOW_CURSOR)
-        # Not by print: while a bar is shown, sys.stderr is the bar's.
-        os.write(2, f"learndyn: {said}\n".encode())
+        # While a bar is shown, sys.stderr is the bar's, which does not print any more.
+        stream = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
+        print(f"learndyn: {said}", file=stream, flush=True)
     finally:
         os._exit(130)
