@@ -32,7 +32,6 @@ LONG = {
     "test_watching.py::test_what_is_watched_is_what_the_probes_say[schedule]",
     "test_watching.py::test_the_examples_and_the_rate_of_a_step_explain_it[schedule]",
     "test_starting.py::test_law_of_the_state_is_that_of_sampled_weights[init1-counts2]",
-    "test_size.py::test_deviation_of_a_run_shrinks_as_one_over_root_N[erf-0.5]",
 }
 
 
