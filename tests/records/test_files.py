@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 import learndyn as ld
-from learndyn.records import whole_file
+from learndyn.records import files, whole_file
 
 RECORD = xr.Dataset({"error": ("time", np.linspace(1, 0, 500))}, {"time": np.arange(500.0)})
 # A largest file size stands for the disk: beyond it a write fails.
@@ -54,6 +54,14 @@ def test_a_path_that_cannot_be_written_is_one_line(tmp_path):
         said = f"path: got '{tmp_path / place}' ({why}); allowed is a file that can be written"
         assert str(found.value) == said
     assert names(tmp_path) == ["file", "folder"] and names(tmp_path / "folder") == []
+
+
+def test_a_path_that_cannot_be_written_leaves_nothing_to_discard(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    for path in (tmp_path / "file" / "record.nc", tmp_path / ("a" * 300)):
+        with pytest.raises(ValueError, match="a file that can be written"):
+            files.save(xr.Dataset(), path)
+    assert not files._PARTS
 
 
 def test_a_writer_that_fails_is_one_line(tmp_path):

@@ -47,13 +47,19 @@ def whole_file(path: str | os.PathLike) -> Iterator[pathlib.Path]:
             _flush(part)
             os.replace(part, path)
         finally:
-            part.unlink(missing_ok=True)
+            _remove(part)
             _PARTS.discard(part)
 
 
 def discard() -> None:
     """Removes what is half written, for a process that is about to end."""
     for part in tuple(_PARTS):
+        _remove(part)
+
+
+def _remove(part: pathlib.Path) -> None:
+    # Where it could not be written it need not be removable: its folder may be a file.
+    with contextlib.suppress(OSError):
         part.unlink(missing_ok=True)
 
 
