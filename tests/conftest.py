@@ -18,7 +18,7 @@ install_import_hook("learndyn", "beartype.beartype").__enter__()
 MOST = 1300  # MB that a worker may hold before it forgets what it compiled
 GROWTH = 300  # MB that it may grow by before it does so again
 _limit = [MOST]
-# Variants that take long and whose siblings stay in the default run.
+# What takes long and has siblings in the default run.
 LONG = {
     "test_images.py::test_wide_resnet_by_equinox",
     "test_images.py::test_myrtle_by_equinox",
@@ -32,6 +32,30 @@ LONG = {
     "test_watching.py::test_what_is_watched_is_what_the_probes_say[schedule]",
     "test_watching.py::test_the_examples_and_the_rate_of_a_step_explain_it[schedule]",
     "test_starting.py::test_law_of_the_state_is_that_of_sampled_weights[init1-counts2]",
+    *(
+        f"test_matrix_product.py::test_directions_against_the_dense_hessian[{full}-sizes{i}]"
+        for full in (True, False)
+        for i in (0, 1, 2, 5)
+    ),
+    "test_optax.py::test_full_batches_are_those_of_a_loop_by_hand[line search]",
+    "test_optax.py::test_full_batches_are_those_of_a_loop_by_hand[momentum]",
+    "test_optax.py::test_a_clipped_transformation_is_no_longer_than_its_clip[0.0001]",
+    "test_theory.py::test_flow_of_weights_against_reference[NGD]",
+    "test_theory.py::test_erf_solution_by_level[L4]",
+    "test_theory.py::test_quadratic_solution[p3]",
+    "test_theory.py::test_asymmetry_of_rounding_does_not_grow",
+    "test_risk.py::test_derivatives_are_those_of_autodiff[7-3-2]",
+    "test_catapult.py::test_the_rule_does_what_the_control_does_on_the_closed_map[42]",
+    "test_catapult.py::test_the_rule_does_what_the_control_does_on_the_closed_map[43]",
+    "test_networks.py::test_tangent_kernel_is_the_product_of_jacobians[transformer]",
+    "test_networks.py::test_tangent_kernel_is_the_product_of_jacobians[Myrtle]",
+    "test_curvature.py::test_output_hessians_in_a_ball[convolution]",
+    "test_curvature.py::test_critical_rates[attention]",
+    "test_kernel.py::test_spectra[attention]",
+    "test_kernel.py::test_the_operator_takes_batches[convolution]",
+    "test_perturbation.py::test_optax_transformations_learn_digits_from_it[adam]",
+    "test_levels.py::test_a_large_first_level_makes_the_limit_approximate",
+    "test_solve.py::test_flow_is_the_limit_of_small_learning_rates",
 }
 
 
