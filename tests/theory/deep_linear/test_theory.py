@@ -3,10 +3,12 @@
 import json
 import pathlib
 
+import jax
 import numpy as np
 import pytest
 
 import learndyn as ld
+from learndyn.numerics.jaxprs import Traced
 
 REFERENCE = json.loads((pathlib.Path(__file__).parent / "reference.json").read_text())
 RULES = {
@@ -134,3 +136,19 @@ def test_natural_gradient_learns_at_one_rate_whatever_the_depth():
         gap = record["map"][0] - ld.theory_of(system(ld.NaturalGradient(1.0), widths=widths,
                                                      init=init)).target  # fmt: skip
         np.testing.assert_allclose(gap[1], gap[0] * np.exp(-2), atol=1e-7)
+
+
+def test_one_program_measures_networks_on_every_white_data_set():
+    """What it is compiled from has no number of the data in it."""
+    network = ld.DeepLinear((4, 4, 4), init=ld.SmallRandom(0.1))
+    weights, programs = (np.eye(4), np.eye(4)), []
+    for key in range(5):
+        rng = np.random.default_rng(key)
+        x = 2 * np.linalg.qr(rng.standard_normal((4, 4)))[0]
+        data = ld.Dataset(x, rng.standard_normal((4, 4)))
+        theory = ld.theory_of(ld.System(data, network, ld.GradientDescent(1.0)))
+        assert theory.name == "deep linear"
+        with jax.enable_x64(True):
+            measure = lambda w, theory=theory: theory.measure(w, ())
+            programs.append(Traced(measure, weights).program)
+    assert len(set(programs)) == 1

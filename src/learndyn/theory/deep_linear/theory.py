@@ -139,15 +139,15 @@ class DeepLinearTheory(AbstractTheory):
 
     @compiled_in_float64
     def observe(self, state: Modes) -> dict[str, Any]:
-        sigma = jnp.asarray(state.sigma)
-        map_ = jnp.prod(sigma, axis=1)
-        scale = _loss_scale(self.system) * self.variance
-        return {"sigma": sigma, "map": map_, "error": scale * jnp.sum((map_ - self.target) ** 2)}
+        found, scale = _strengths(state), _loss_scale(self.system) * self.variance
+        return found | {"error": scale * jnp.sum((found["map"] - self.target) ** 2)}
 
     @compiled_in_float64
     def measure(self, weights: Weights, teacher: Weights) -> dict[str, Any]:
         """As `observe`, but with the whole loss, what lies outside the modes included."""
-        found = self.observe(self.project(weights, teacher))
+        # Not by `observe`: its λ, a number that rounding makes another for every data set, would
+        # stand in the program, which then is compiled anew for each.
+        found = _strengths(self.project(weights, teacher))
         gap = product(tuple(jnp.asarray(w, jnp.float64) for w in weights)) - self.map.target
         return found | {"error": _loss_scale(self.system) * jnp.sum((gap @ self.map.root) ** 2)}
 
@@ -219,6 +219,11 @@ class ModeMap(Map):
     def advance(self, y: Modes) -> Modes:
         sigma = jnp.asarray(y.sigma)
         return Modes(sigma + self.theory.change(sigma))
+
+
+def _strengths(state: Modes) -> dict[str, Any]:
+    sigma = jnp.asarray(state.sigma)
+    return {"sigma": sigma, "map": jnp.prod(sigma, axis=1)}
 
 
 def _options(system: System) -> NaturalGradient:
