@@ -7,6 +7,11 @@ mode at its expected square (a student at 0, teacher entries ±√(1+σ_J²)), h
 no scatter, and gives the exponent. The third panel has few levels, where Eq. 6 in its
 corrected form is exact and the printed one is not. The quick preset has fewer runs and shorter
 ones.
+
+Eq. 9 is compared by its mean ratio to simulations over the middle of the window; the five
+initialisations are divided by the flow from their own weights, so that their luck does not count.
+What Eq. 9 leaves out at η = 0.1 is 5 %, and with a β that is wrong by a fifth it would be 20 % off.
+That ratio took the place of one at a single α, with a tolerance of 40 %, after key 0 was seen.
 """
 
 import dataclasses
@@ -21,7 +26,7 @@ from learndyn.plotting import legend, panels
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.statistics import mean_bound
-from learndyn.studies.worschech2024scaling._linear import units
+from learndyn.studies.worschech2024scaling._linear import ratio_to_flow, units
 from learndyn.studies.worschech2024scaling._model import committee_system
 from learndyn.theory.committee import errata
 from learndyn.theory.committee.dynamics import linear
@@ -41,6 +46,8 @@ FORMS = {
 }
 LEVEL = 0.01  # chance of a false alarm in each claim on random runs
 CHANCE = f"Student t at {LEVEL:.0%}"
+WRONG = (0.8, 1.2)  # factors by which a β would be wrong
+RARE = 0.1  # share of the runs that are called rare
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,10 +104,11 @@ def _left(params: Params) -> xr.Dataset:
     orders = ("full", "flow", "finite")
     found = {f"left_{order}": _curve(system, times, start, order) for order in orders}
     found |= {"left_median": runs.median("run").values, "left_mean": runs.mean("run").values}
+    at_one = {"left_errors": ("left_run", runs.sel(time=1.0, method="nearest").values)}
     wide, begin = _even_start(4 * N, LEFT)
     exact, ode = (_curve(wide, [1.0], begin, order)[0] for order in ("finite", "full"))
     table = {name: ("left", values) for name, values in found.items()}
-    return xr.Dataset({**table, "wide_ratio": exact / ode}, {"left": times})
+    return xr.Dataset({**table, **at_one, "wide_ratio": exact / ode}, {"left": times})
 
 
 def _curve(system: ld.System, times, start: ld.Start, order: str) -> np.ndarray:
@@ -118,26 +126,33 @@ def _system(N: int, levels: int, given: dict[str, float]) -> ld.System:
 
 
 def _right(params: Params, report: Report) -> xr.Dataset:
-    """Students with their teachers, runs from the even start, and the exact mean."""
+    """Students with their teachers and flows, runs from the even start, and the exact mean."""
     N, times = params.N_right, _times(params.N_right, params.right_until, params.points)
     system, even = _even_start(N, RIGHT)
     run = lambda start, **given: ld.simulate(system, times, start=start, method="direct", **given)
     first = params.initialisations * params.key
     keys = range(first, first + params.initialisations)
+    starts = [ld.start(system, key=key) for key in keys]
     errors = [
-        run(ld.start(system, key=key), key=key)["error"].values[0]
-        for key in cases(keys, report, begin=0.4, end=0.7)
+        run(start, key=key)["error"].values[0]
+        for start, key in cases([*zip(starts, keys, strict=True)], report, begin=0.4, end=0.7)
     ]
+    flows = [_curve(system, times, start, "flow") for start in starts]
     runs = run(even, runs=params.even_runs, key=params.key)["error"].values
     given = units(N, RIGHT["beta"], eta=RIGHT["eta"], sigma_J=RIGHT["sigma_J"])
+    other = [units(N, share * RIGHT["beta"], eta=RIGHT["eta"], sigma_J=RIGHT["sigma_J"])
+             for share in WRONG]  # fmt: skip
+    wrong = [learning_curve.error_integral(times, **each) for each in other]
     return xr.Dataset(
         {
             **{name: ("right", form(times, **given)) for name, form in FORMS.items()},
+            "right_wrong": (("wrong", "right"), np.array(wrong)),
+            "right_flow": (("initialisation", "right"), np.array(flows)),
             "right_error": (("initialisation", "right"), np.array(errors)),
             "right_even": (("even", "right"), runs),
             "right_exact": ("right", _curve(system, times, even, "finite")),
         },
-        {"right": times},
+        {"right": times, "wrong": [share * RIGHT["beta"] for share in WRONG]},
     )
 
 
@@ -262,34 +277,62 @@ def _check_left(data: xr.Dataset) -> list[Claim]:
         ours(f"{name}, α = 1: median of runs over Eq. 6: typical runs lie above", real).at_least(
             one["left_median"] / one["left_full"], 1.0, because="an order"
         ),
-        ours(f"{name}, α = 1: exact mean over median of runs: rare runs carry the mean", real)
-        .at_least(one["left_finite"] / one["left_median"], 1.0, because="an order"),
+        ours(f"{name}, α = 1: rare runs carry the mean, share of the worst {RARE:.0%} in it", real)
+        .at_least(_worst_share(data["left_errors"].values), 0.5, because="more than all others"),
     ]  # fmt: skip
 
 
+def _worst_share(errors: np.ndarray) -> float:
+    """The share of the largest errors, RARE of all, in their sum."""
+    ordered = np.sort(errors)[::-1]
+    return float(ordered[: round(RARE * len(errors))].sum() / ordered.sum())
+
+
 def _in_the_middle(data: xr.Dataset) -> list[Claim]:
-    """The exact mean and Eq. 9 against simulations, at the middle of the window in ln α."""
-    middle = np.mean(np.log(_window(data)))
-    one = data.isel(right=int(np.argmin(np.abs(np.log(data["right"].values) - middle))))
-    even, drawn = one["right_even"] / one["right_exact"], one["right_error"] / one["right_eq9"]
-    gap = float((one["right_ends"] + one["right_remainder"]) / one["right_eq9"])
-    noise = corrections.noise_factor(data.attrs["eta"]) * (1 + float(one["right_noise"])) - 1
-    alpha, chance = f"α = {float(one['right']):.2g}", mean_bound(drawn, "initialisation", LEVEL)
-    exact = f"even start: simulation over the exact mean, {alpha}"
+    """Simulations over the exact mean and over Eq. 9: mean ratios in the middle of the window."""
+    part, factor = _inside(data), corrections.noise_factor(data.attrs["eta"])
+    gap = float(((part["right_ends"] + part["right_remainder"]) / part["right_eq9"]).max())
+    noise = factor * (1 + float(part["right_noise"].max())) - 1
+    over = lambda name, form: (part[name] / part[form]).mean("right")
+    even, exact = over("right_even", "right_eq9"), over("right_even", "right_exact")
+    drawn = ratio_to_flow(
+        xr.Dataset({"networks": over("right_error", "right_eq9"),
+                    "flow": over("right_flow", "right_eq9")}).rename(initialisation="start")
+    )  # fmt: skip
+    # The flows' expectation is Eq. 8.
+    value = float(drawn.value) * float((part["right_eq8"] / part["right_eq9"]).mean())
+    allowed = float(drawn.allowed()) + gap + noise
+    wrong = abs(value * (part["right_eq9"] / part["right_wrong"]).mean("right") - 1)
+    count, where = data.sizes["initialisation"], "in the middle of the window"
+    said = f"even start: simulation over the exact mean, {where}"
+    runs = f"{CHANCE}, {even.size} runs"
+    paper = f"{count} initialisations over Eq. 9 {where}, less the luck of their flows"
+    lifted = f"even start: simulation over Eq. 9 and 2/(2 − η), {where}"
+    excluded = f"Eq. 9 with β wrong by a fifth, {where}: least distance in tolerances"
+    ours = lambda said, source: claim(said, source, kind="finding")
+    sure = {"rate": 1 - LEVEL}
     return [
-        claim(exact, "Eq. 5 at finite N", kind="finding").equals(
-            even.mean(),
-            1.0,
-            within=mean_bound(even, "even", LEVEL),
-            because=f"{CHANCE}, {even.size} runs",
-            rate=1 - LEVEL,
+        ours(said, "Eq. 5 at finite N").equals(
+            exact.mean(), 1.0, within=mean_bound(exact, "even", LEVEL), because=runs, **sure
         ),
-        claim(f"simulation over Eq. 9 in the window, {alpha}", "Fig. 2, right").equals(
-            drawn.mean(),
+        claim(paper, "Fig. 2, right").equals(
+            value,
             1.0,
-            within=chance + gap + noise,
+            within=allowed,
             because=f"{CHANCE}; order η, 2/(2 − η); Euler-Maclaurin",
-            rate=1 - LEVEL,
+            **sure,
+        ),
+        ours(lifted, "Eq. 9, next order in η").equals(
+            even.mean() / factor,
+            1.0,
+            within=mean_bound(even, "even", LEVEL) / factor
+            + gap
+            + float(part["right_noise"].max()),
+            because=f"{runs}; next orders",
+            **sure,
+        ),
+        ours(excluded, "Fig. 2, right").at_least(
+            wrong.min() / allowed, 1.0, because="the tolerance of Eq. 9", **sure
         ),
     ]
 

@@ -4,6 +4,11 @@ Left: Gaussian inputs of a power-law spectrum. Right: real images in the eigenba
 covariance, drawn with replacement, and the error on all of them. The paper has CIFAR-5m there;
 the paper preset has CIFAR-10, of which it takes the first 5000 images, and the quick preset
 scikit-learn's digits. Every network has its own teacher and student, the same for every N_l.
+
+What steps of finite size add to the asymptote is exact on both sides, and taken off, so that the
+tolerance of the asymptote is chance alone: one direction more or less, as the printed sum has it,
+is 7 to 14 % of it. 32 starts in the quick preset were chosen after a run with 10 at key 0, whose
+tolerances the prints missed by 4.5 and 10, so that they should miss by more than five at any key.
 """
 
 import dataclasses
@@ -53,7 +58,7 @@ class Params:
     eta: float = 0.05
     sigma_J: float = 0.01
     points: int = 13
-    starts: int = 10
+    starts: int = 32
     key: int = 0
 
 
@@ -71,11 +76,11 @@ PRESETS = {
         starts=50,
     ),
 }
-_FEW = "with so few starts the print misses by four tolerances only"
 _NEAR = "the print is near: it misses by three tolerances with half of the starts"
 FAILS = {
-    "quick": {"N_l = 12: mean error of networks where the print is farthest off": _FEW},
-    "paper": {"N_l = 50: asymptote of networks, without the lift by steps of finite size": _NEAR},
+    "paper": {
+        "N(0, Σ), N_l = 50: asymptote of networks, without the lift by steps of finite size": _NEAR
+    },
 }
 
 
@@ -137,7 +142,7 @@ def _on_images(x: np.ndarray, system: ld.System, times, start: ld.Start, key: in
     """The errors of the same student, teacher and rule, with images for inputs."""
     y = system.network(start.teacher, x)  # with K = M = 1 the teacher is the same function
     real = ld.System(ld.Dataset(x, np.asarray(y)), system.network, system.rule)
-    weights = ld.Start(None, lambda: (start.weights, start.teacher))
+    weights = ld.Start(None, lambda: (start.weights, None))  # the labels are the teacher
     # Where the spectrum is the images' own, the error by overlaps is that on all images.
     measure = ld.theory_of(system).measure
     probes = {"all_images": lambda model: measure(model.weights, start.teacher)["error"]}
@@ -158,15 +163,9 @@ def _integrals(params: Params, times: np.ndarray) -> xr.Dataset:
 
 
 def _noise(params: Params, x: np.ndarray) -> xr.Dataset:
-    """How much the noise of single images lifts the asymptote, and the longest image."""
+    """How much the noise of single images lifts the asymptote."""
     found = [features.sampling_excess(x, n, eta=params.eta) for n in params.image_directions]
-    return xr.Dataset(
-        {
-            "excess": ("n", [each.first_order for each in found]),
-            "excess_bound": ("n", [each.bound for each in found]),
-            "longest": np.max(np.mean(x**2, axis=1)),
-        }
-    )
+    return xr.Dataset({"excess": ("n", [each.exact for each in found])})
 
 
 def _panel(data: xr.Dataset, side: str) -> list[xr.Dataset]:
@@ -206,18 +205,27 @@ def check(data: xr.Dataset) -> list[Claim]:
     return [
         *(_follows(one, "Fig. 3 left, Eq. 10", "N(0, Σ)", 1.0) for one in left),
         _integral(left[0]),
-        *_lifted(left[0]),
+        _asymptotic(left[0], "N(0, Σ)"),
+        _lifted(left[0], "N(0, Σ)", "exact mean of a step at finite N"),
         _exponent(left),
-        *(
-            _follows(one, "Fig. 3 right, Eq. 10", data.attrs["data"], float(one["longest"]))
-            for one in right
-        ),
-        *(_lifted_by_images(one) for one in right),
+        *(_follows(one, "Fig. 3 right, Eq. 10", data.attrs["data"], _shaken(one)) for one in right),
+        _asymptotic(right[0], "images"),
+        *(_lifted(one, "images", "exact mean of a step on these images") for one in right),
     ]
 
 
+def _lift(one: xr.Dataset) -> float:
+    """The asymptote with steps of finite size, over Eq. 71."""
+    return 1 + float(one["excess"]) if "excess" in one else 1 / float(one["margin"])
+
+
+def _shaken(one: xr.Dataset) -> float:
+    """How much more images shake the weights than Gaussian inputs do, at the asymptote."""
+    return float(one["excess"]) / (1 / float(one["margin"]) - 1)
+
+
 def _follows(one: xr.Dataset, source: str, inputs: str, noise: float) -> Claim:
-    """`noise`: how much more an image can shake the weights than Gaussian inputs do."""
+    """`noise`: how much more the inputs shake the weights than Gaussian ones do."""
     left_out = (one["finite_eta"] / one["theory"] - 1).values * noise
     return follows_flow(one, left_out, f"{inputs}, N_l = {int(one['n'])}", source)
 
@@ -245,26 +253,31 @@ def _integral(one: xr.Dataset) -> Claim:
     )
 
 
-def _lifted(one: xr.Dataset) -> list[Claim]:
-    """The asymptote, and by how much steps of finite size lift it."""
-    n, margin, late = int(one["n"]), float(one["margin"]), _late(one)
-    asymptote = f"N_l = {n}: asymptote of networks"
+def _asymptotic(one: xr.Dataset, inputs: str) -> Claim:
+    """The asymptote, without what steps of finite size add to it."""
+    n, late, lift = int(one["n"]), _late(one), _lift(one)
     limit, printed = _asymptote(one, n), _asymptote(one, n - 1)
-    over = f"{asymptote} over that of Eq. 10, by η > 0"
-    return [
-        claim(f"{asymptote}, without the lift by steps of finite size", "Eqs. 71 and 78")
+    said = f"{inputs}, N_l = {n}: asymptote of networks, without the lift by steps of finite size"
+    return (
+        claim(said, "Eqs. 71 and 78")
         .erratum(f"{printed:.4g}, by a sum over fixed directions from k = N_l", printed)
         .equals(
-            limit * late.lift * margin,
+            limit * late.lift / lift,
             limit,
-            within=limit * margin * late.tolerance,
+            within=limit / lift * late.tolerance,
             because=LATE,
             rate=1 - LEVEL,
-        ),
-        claim(over, "exact mean of a step at finite N", kind="finding").equals(
-            late.lift, 1 / margin, within=late.tolerance, because=LATE, rate=1 - LEVEL
-        ),
-    ]
+        )
+    )
+
+
+def _lifted(one: xr.Dataset, inputs: str, source: str) -> Claim:
+    """By how much steps of finite size lift the asymptote."""
+    late, n = _late(one), int(one["n"])
+    said = f"{inputs}, N_l = {n}: asymptote of networks over that of Eq. 10, − 1, by η > 0"
+    return claim(said, source, kind="finding").equals(
+        late.lift - 1, _lift(one) - 1, within=late.tolerance, because=LATE, rate=1 - LEVEL
+    )
 
 
 def _exponent(rows: list[xr.Dataset]) -> Claim:
@@ -285,18 +298,6 @@ def _exponent(rows: list[xr.Dataset]) -> Claim:
         by_rule(0.0),
         within=abs(by_rule(0.5) - by_rule(0.0)) + (lifts + chance) / np.log(n[1] / n[0]),
         because=f"sum as integral, next order in η, {LATE}",
-        rate=1 - LEVEL,
-    )
-
-
-def _lifted_by_images(one: xr.Dataset) -> Claim:
-    late, first = _late(one), float(one["excess"])
-    said = f"images, N_l = {int(one['n'])}: asymptote of networks over that of Eq. 10, − 1"
-    return claim(said, "noise of single images, order η", kind="finding").equals(
-        late.lift - 1,
-        first,
-        within=float(one["excess_bound"]) - first + late.tolerance,
-        because=f"longest image, {LATE}",
         rate=1 - LEVEL,
     )
 

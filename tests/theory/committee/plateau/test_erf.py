@@ -284,3 +284,11 @@ def test_symmetric_functions_err_in_second_order_of_the_unevenness():
     assert sizes[0] / sizes[1] == pytest.approx(2, rel=0.02)
     np.testing.assert_allclose(misses[0] / misses[1], 4, rtol=0.1)
     assert np.all(misses[0] < sizes[0] ** 2)
+
+
+def test_at_unit_norm_the_print_of_eq_115_is_wrong_in_the_exponent_alone():
+    alphas, (r0, tau) = np.linspace(0, 3, 4), (1e-3, 2.0)
+    for D in (0.0, 0.3):
+        printed = errata.printed_eq115(2 * alphas, r0, tau, 1.0, D, 4)
+        right = erf_uniform.error_escape(alphas, r0, tau, 1.0, D, 4)
+        np.testing.assert_allclose(printed, right, rtol=1e-12)

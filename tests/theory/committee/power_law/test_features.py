@@ -129,6 +129,7 @@ def test_sampling_excess_against_exact_second_moments():
     for eta in (0.2, 0.02):
         found, exact = features.sampling_excess(x, 2, eta=eta), stationary_excess(x, 2, eta)
         assert found.first_order < exact < found.bound
+        assert found.exact == pytest.approx(exact, rel=1e-8)
         assert exact - found.first_order < found.first_order * eta * np.max(np.sum(x**2, 1)) / 5
 
 
@@ -140,4 +141,6 @@ def test_sampling_excess_of_examples_of_one_length():
     assert found.bound == pytest.approx(found.first_order / (1 - found.first_order), rel=1e-12)
     exact = stationary_excess(signs * np.sqrt(lam), 2, ETA)
     assert found.bound == pytest.approx(exact, rel=1e-8)
-    assert features.sampling_excess(signs, 2, eta=1e3).bound == np.inf
+    assert found.exact == pytest.approx(exact, rel=1e-8)
+    wild = features.sampling_excess(signs, 2, eta=1e3)
+    assert wild.bound == np.inf and np.isnan(wild.exact)

@@ -59,9 +59,10 @@ def asymptote(lam: ArrayLike, n_trainable: Int, *, sigma_J: Real) -> float:
 
 
 class Excess(NamedTuple):
-    """ε/Eq. 71 − 1 as α → ∞: its first order in η, and a bound from above."""
+    """ε/Eq. 71 − 1 as α → ∞: its first order in η, the whole of it, and a bound from above."""
 
     first_order: float
+    exact: float
     bound: float
 
 
@@ -72,7 +73,9 @@ def sampling_excess(x: ArrayLike, n_trainable: Int, *, eta: Real) -> Excess:
     squared weights gives the first order η ⟨|x̃|² |x̂|²⟩/(2N ⟨|x̂|²⟩), averaged over teacher and
     student, with x̃ the trained and x̂ the fixed coordinates of an example. The whole of it lies
     between that and that over 1 − η max|x̃|²/(2N). For Gaussian x the first order is
-    η Σ_{k≤N_l} λ_k/(2N).
+    η Σ_{k≤N_l} λ_k/(2N). The whole of it is Σ_{k≤N_l} λ_k V_kk/Σ_{k>N_l} λ_k, where the mean V of
+    ṽṽᵀ, ṽ the trained weights less the teacher's, solves
+    λ_i V_ij + V_ij λ_j = (η/N) ⟨x̃_i x̃_j (x̃ᵀVx̃ + |x̂|²)⟩.
 
     Args:
         x: centred examples in the eigenbasis of their covariance, (examples, N).
@@ -80,14 +83,28 @@ def sampling_excess(x: ArrayLike, n_trainable: Int, *, eta: Real) -> Excess:
         eta: learning rate.
 
     Returns:
-        The relative excess; the bound is infinite where η max|x̃|² ≥ 2N.
+        The relative excess; the bound is infinite, and the whole NaN, where η max|x̃|² ≥ 2N.
     """
-    squares = np.asarray(x, dtype=np.float64) ** 2
-    n, N = checked_trainable(n_trainable, squares.shape[1] - 1), squares.shape[1]
-    trained, fixed = squares[:, :n].sum(axis=1), squares[:, n:].sum(axis=1)
+    x = np.asarray(x, dtype=np.float64)
+    n, N = checked_trainable(n_trainable, x.shape[1] - 1), x.shape[1]
+    trained, fixed = np.sum(x[:, :n] ** 2, axis=1), np.sum(x[:, n:] ** 2, axis=1)
     first = float(eta * np.mean(trained * fixed) / (2 * N * np.mean(fixed)))
     rest = float(1 - eta * trained.max() / (2 * N))
-    return Excess(first, first / rest if rest > 0 else np.inf)
+    if rest <= 0:
+        return Excess(first, np.nan, np.inf)
+    return Excess(first, _whole_excess(x[:, :n], fixed, eta / N), first / rest)
+
+
+def _whole_excess(x: np.ndarray, fixed: np.ndarray, rate: float) -> float:
+    """Σ λ_k V_kk/⟨|x̂|²⟩ by iteration, which contracts by η max|x̃|²/(2N) at least."""
+    lam = np.mean(x**2, axis=0)
+    scale, kicked, last = rate / len(x) / np.add.outer(lam, lam), fixed, np.inf
+    while True:
+        V = scale * (x.T @ (x * kicked[:, None]))
+        now = float(lam @ np.diag(V) / np.mean(fixed))
+        if abs(now - last) <= 1e-12 * now:
+            return now
+        kicked, last = fixed + np.sum(x @ V * x, axis=1), now
 
 
 def asymptote_integral(
