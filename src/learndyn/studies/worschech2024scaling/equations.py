@@ -277,13 +277,21 @@ def draw(data: xr.Dataset) -> Figure:
         look = {"ls": "", "color": color, "ms": 6, "mfc": "none", "mew": 1.5}
         axis.plot(off[seen], place[seen], marker, label=label, **look)
         axis.plot(np.full(int((~seen).sum()), EXACT), place[~seen], "<", **look)
-    axis.plot([], [], "<", color="C0", mfc="none", mew=1.5, label=f"corrected, below {EXACT:.0e}")
+    axis.plot(
+        [],
+        [],
+        "<",
+        color="C0",
+        mfc="none",
+        mew=1.5,
+        label=f"corrected, below {EXACT:.0e} (rounding)",
+    )
     axis.set(xscale="log", xlim=(LEFT, 100), xlabel="relative deviation from the measured value")
     names = [f"Eq. {row}" for row in data["row"].values]
     axis.set_yticks(place, names)
     axis.invert_yaxis()
     axis.grid(axis="y", visible=False)
-    legend(axis, loc="lower left", bbox_to_anchor=(0, 1), ncols=4)
+    legend(axis, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     return figure
 
 

@@ -101,8 +101,9 @@ def _draw_misses(axis, data: xr.Dataset) -> None:
     axis.plot(data["L"], second, color="0.5", lw=1, ls="--", label="unevenness of T, squared")
     axis.set(xscale="log", yscale="log", xlabel="levels L")
     axis.set_ylabel("relative distance from the fixed point")
-    axis.set_ylim(top=30 * float(second.max()))
-    legend(axis, fontsize=7, ncols=2)
+    axis.set_xticks(data["L"].values, [str(L) for L in data["L"].values])
+    axis.set_xticks([], minor=True)
+    legend(axis, fontsize=7, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1))
 
 
 def check(data: xr.Dataset) -> list[Claim]:

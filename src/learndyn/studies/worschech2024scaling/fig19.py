@@ -32,6 +32,7 @@ from learndyn.theory.committee.plateau import erf_uniform
 TITLE = "Length of the plateau against the number of levels and of hidden units (Fig. 19)"
 
 LINES = 0.68  # height of vertical lines, below the legend
+WIDE = 6  # of the line on which the prediction is marked
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,9 +107,12 @@ def draw(data: xr.Dataset) -> Figure:
         axis.set_title(f"{title}, N = {data.attrs['N']}, one start each, flow", fontsize=9)
         axis.set(xlabel="time [steps / N]", ylabel="generalisation error")
         axis.set(ylim=(0, 1.6 * float(part["height"].max())))
-    lines = {"linear stage ends, predicted": "--", "plateau ends, as printed": ":"}
-    styles = {label: {"ls": style, "lw": 1.2} for label, style in lines.items()}
-    styles["linear stage ends, measured"] = {"marker": "o", "mfc": "none"}
+    styles = {
+        "linear growth, predicted": {"lw": WIDE, "alpha": 0.3},
+        "its end, predicted": {"ls": "--", "lw": 1.2},
+        "its end, measured": {"marker": "o", "mfc": "none"},
+        "end of the plateau, printed": {"ls": ":", "lw": 1.2},
+    }
     for axis, shown in zip(axes, (styles, None), strict=True):
         legend(axis, shown, fontsize=7, ncols=2, loc="upper right")
     return figure
@@ -118,7 +122,10 @@ def _draw_case(axis, one: xr.Dataset, name: str, color: str, begin: float) -> No
     label = f"{name} = {int(one[name])}"
     axis.plot(one["time"], one["error"], color=color, lw=1.4, label=label)
     tau, start = float(one["tau"]), SETTLING * float(one["tau"])
-    axis.axvline(start + tau * float(one["folds"]), color=color, ls="--", lw=1.2, ymax=LINES)
+    end = start + tau * float(one["folds"])
+    axis.axvline(end, color=color, ls="--", lw=1.2, ymax=LINES)
+    linear = one.isel(number=((one["time"] >= start) & (one["time"] <= end)).values)
+    axis.plot(linear["time"], linear["error"], color=color, lw=WIDE, alpha=0.3)
     measured = start + float(one["length"])
     height = float(np.interp(measured, one["time"], one["error"]))
     axis.plot(measured, height, "o", color=color, ms=5, mfc="none")

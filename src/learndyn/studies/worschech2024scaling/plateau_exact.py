@@ -197,9 +197,10 @@ def draw(data: xr.Dataset) -> Figure:
     left.set(xscale="log", yscale="log", xlabel="levels L")
     left.set_ylabel(f"relative miss, r.m.s. of {data.sizes['draw']} teachers")
     left.set_title(f"K = M = {data.attrs['M']}, N = {data.attrs['N']}, drawn teachers", fontsize=9)
-    bottom, top = left.get_ylim()
-    left.set_ylim(bottom, top * (top / bottom) ** 0.45)
-    legend(left, fontsize=7, ncols=2, loc="upper center")
+    left.set_xticks(data["L"].values, [str(L) for L in data["L"].values])
+    left.set_xticks([], minor=True)
+    lines = left.get_legend_handles_labels()
+    figure.legend(*lines, loc="outside lower left", ncols=3, frameon=False, fontsize=8)
     _draw_escape(right, data)
     return figure
 
