@@ -46,7 +46,7 @@ def slow(a, key):
     """A few numbers, after a while."""
     import time
 
-    time.sleep(0.15)
+    time.sleep(1.0)  # longer than it takes to see and kill, also on a busy computer
     drawn = np.random.default_rng(key).normal(size=5)
     return xr.Dataset({"y": ("x", drawn * a), "who": f"point {a}"})
 

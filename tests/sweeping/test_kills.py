@@ -57,6 +57,15 @@ class Client:
             return []
         return [str(status) for status in data["point_status"].values]
 
+    def busy(self):
+        """Process numbers of workers whose points are begun and not finished, by the store."""
+        try:
+            data = ld.open_sweep(self.store)
+        except ValueError:  # not made yet
+            return set()
+        names = data["point_worker"].values[data["point_status"].values == "running"]
+        return {int(str(name).rsplit(":")[-1]) for name in names}
+
     def kill(self, whom, worker):
         if whom in ("client", "both"):
             self.process.kill()
@@ -94,16 +103,20 @@ def between(client, whom, chance):
 def anywhere(client, whom, chance):
     """A kill at a random moment of the work; one that interrupts nothing does not count."""
     client.ensure()
-    begun = lambda: "running" in client.statuses() and client.workers()
-    if client.wait(begun) is None:
+    if client.wait(lambda: client.busy() & set(client.workers())) is None:
         return False
-    time.sleep(chance.uniform(0, 0.3))
+    time.sleep(chance.uniform(0, 1))
     workers = client.workers()
-    before = client.statuses()
-    if not workers or all(s == "finished" for s in before):
+    if not workers:
         return False
-    client.kill(whom, chance.choice(workers))
-    return "running" in client.statuses()
+    worker = chance.choice(workers)
+    hit = {"worker": [worker], "client": [client.process.pid]}
+    for number in hit.get(whom, [worker, client.process.pid]):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, signal.SIGSTOP)  # the moment; what follows only looks
+    busy = client.busy()
+    client.kill(whom, worker)
+    return bool(busy) if whom == "client" else worker in busy
 
 
 @pytest.mark.slow
