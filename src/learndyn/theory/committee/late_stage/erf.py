@@ -74,11 +74,19 @@ def critical_gain(M: Int, T: float = 1.0) -> float:
     (Φ· + ·Φ)⁻¹ Ω. Its leading X is positive semidefinite and, by permutation symmetry, x on the
     diagonal and y off it: 2 × 2 matrices remain. Not in the paper.
     """
+    drift, noise = symmetric_maps(M, T)
+    return float(np.linalg.eigvals(np.linalg.solve(drift, noise)).real.max())
+
+
+def symmetric_maps(M: Int, T: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """e ↦ Φ e + e Φ and e ↦ Ω[e] of `critical_gain` on matrices with x on the diagonal, y off it.
+
+    In the coordinates x and √(M−1) y, in which both are symmetric; one unit has no y.
+    """
     u1, u2, u3, u4 = (1 / np.sqrt(1 + n * T) for n in range(1, 5))  # (π/2)^(n/2) E[g'^n]
-    drift = 2 * np.array([[u2, (M - 1) * u1**2], [u1**2, u2 + (M - 2) * u1**2]])
-    mixed = 2 * u3 * u1 + (M - 2) * u2 * u1**2
+    root, n = np.sqrt(M - 1), min(int(M), 2)
+    mixed = root * (2 * u3 * u1 + (M - 2) * u2 * u1**2)
     other = 2 * u2**2 + 4 * (M - 2) * u2 * u1**2 + (M - 2) * (M - 3) * u1**4
-    noise = np.array([[u4 + (M - 1) * u2**2, (M - 1) * mixed], [mixed, other]])
-    n = min(int(M), 2)  # one unit has no y
-    ratios = np.linalg.eigvals(np.linalg.solve(drift[:n, :n], noise[:n, :n]))
-    return float(2 / np.pi * ratios.real.max())
+    drift = 2 * np.array([[u2, root * u1**2], [root * u1**2, u2 + (M - 2) * u1**2]])
+    noise = np.array([[u4 + (M - 1) * u2**2, mixed], [mixed, other]])
+    return 2 / np.pi * drift[:n, :n], (2 / np.pi) ** 2 * noise[:n, :n]
