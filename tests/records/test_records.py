@@ -56,4 +56,8 @@ def test_a_version_that_is_not_known_loses_nothing(monkeypatch):
         raise schema.importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(schema.importlib.metadata, "version", missing)
-    assert schema.provenance()["version_learndyn"] == "unknown (not installed)"
+    schema._version.cache_clear()
+    try:
+        assert schema.provenance()["version_learndyn"] == "unknown (not installed)"
+    finally:
+        schema._version.cache_clear()

@@ -1,6 +1,7 @@
 """The schema of a trajectory."""
 
 import dataclasses
+import functools
 import importlib.metadata
 import time
 from collections.abc import Mapping, Sequence
@@ -74,6 +75,7 @@ def provenance() -> dict[str, Any]:
     return {**versions, "device": jax.devices()[0].device_kind}
 
 
+@functools.cache
 def _version(package: str) -> str:
     """A package that runs from its source folder has no version: finished work is kept."""
     try:

@@ -19,6 +19,7 @@ ALONE = {
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
+QUIET = {"distributed.worker.profile.enabled": False}  # it looks at a worker every 10 ms
 ALLOWED = "None, a distributed.Client, or the address of a scheduler"
 
 
@@ -73,7 +74,7 @@ def local(workers: int | None = None, retries: int = 2) -> Iterator[Client]:
             "under `if __name__ == '__main__':`"
         )
     count = cores() if workers is None else positive_int("workers", workers)
-    settings = {"distributed.scheduler.allowed-failures": retries}
+    settings = {"distributed.scheduler.allowed-failures": retries, **QUIET}
     with (
         dask.config.set(settings),
         LocalCluster(

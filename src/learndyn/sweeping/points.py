@@ -43,10 +43,21 @@ class Axis:
             raise ValueError(f"axes: {name} is empty; allowed is {ALLOWED}")
         values, labels = (tuple(column) for column in zip(*items, strict=True))
         for kind, seen in (("value", [encode(value) for value in values]), ("label", labels)):
-            twice = next((x for i, x in enumerate(seen) if x in seen[:i]), None)
-            if twice is not None:
+            if (twice := _twice(seen)) is not None:
                 raise ValueError(f"axes: {name} has the {kind} {twice!r} twice; allowed is once")
         return Axis(values, tuple(encode(value) for value in values), labels)
+
+
+def _twice(values: Sequence[Any]) -> Any:
+    """The first of JSON's values that stands there before; None where there is none."""
+    seen = set()
+    for value in values:
+        plain = isinstance(value, int | float | str)
+        known = value if plain else (json.dumps(value, sort_keys=True),)  # equal to no text
+        if known in seen:
+            return value
+        seen.add(known)
+    return None
 
 
 def _labelled(name: str, value: Any) -> tuple[Any, Any]:

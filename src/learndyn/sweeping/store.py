@@ -50,7 +50,7 @@ class Status:
 
     def to_text(self) -> str:
         """The status as JSON."""
-        return json.dumps(dataclasses.asdict(self), ensure_ascii=False)
+        return json.dumps(vars(self), ensure_ascii=False)
 
     @staticmethod
     def from_text(text: str) -> "Status":
@@ -93,6 +93,7 @@ class Store:
 
     def __init__(self, location: str, mode: str = "r"):
         self.location = location
+        self._arrays: dict[str, Any] = {}
         with one_line(location, ALLOWED if mode == "a" else "the store of a sweep"):
             try:
                 self.group = zarr.open_group(store=location, mode=mode)  # pyright: ignore
@@ -151,7 +152,7 @@ class Store:
                     self._make(name, (*lead, *shape), chunks, field.dtype, field.fill, dims)
 
     def _make(self, name: str, shape, chunks, dtype: str, fill: Any, dims) -> None:
-        self.group.create_array(
+        self._arrays[name] = self.group.create_array(
             name,
             shape=shape,
             chunks=chunks,
@@ -180,8 +181,10 @@ class Store:
         return int(self.attrs["chunk"])
 
     def array(self, name: str) -> Any:
-        """An array of the store."""
-        return self.group[name]
+        """An array of the store, with the shape that it had when it was first asked for."""
+        if name not in self._arrays:
+            self._arrays[name] = self.group[name]
+        return self._arrays[name]
 
     def grow(self, count: int, lengths: Mapping[str, int]) -> None:
         """Makes room for more points, or for longer padded dimensions.
@@ -228,7 +231,10 @@ class Store:
         with one_line(self.location, "one that can be written"):
             for name in next(iter(records.values())):
                 array = self.array(name)
-                block = np.asarray(array[first:stop]).copy()
+                if len(records) == stop - first:
+                    block = np.full((stop - first, *array.shape[1:]), array.fill_value, array.dtype)
+                else:
+                    block = np.asarray(array[first:stop]).copy()
                 for row, record in records.items():
                     block[row - first] = array.fill_value
                     block[(row - first, *map(slice, record[name].shape))] = record[name]
