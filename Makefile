@@ -48,6 +48,7 @@ format: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/foundation.py
 	$(BIN)/python benchmarks/reduced.py
+	$(BIN)/python benchmarks/choosing.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/twins.py
 	$(BIN)/python benchmarks/perturbation.py

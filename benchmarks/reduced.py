@@ -128,7 +128,7 @@ def reduced_engine(
     share = drawn / each / limits["normals float64"]
     print(f"  normal numbers: {share:.0%} of the ceiling", end="; ")
     print(f"bytes: {held / each / limits['bytes']:.0%}", end="; ")
-    print(f"operations: {chain.operations[0] / each / limits['flops float64']:.1%}")
+    print(f"operations: {chain.operations / each / limits['flops float64']:.1%}")
 
 
 def cost_against_size(runs: int, steps: int) -> None:

@@ -143,10 +143,11 @@ def test_progress_ends_at_one():
 
 
 def test_auto_takes_it_where_it_is_cheaper():
-    assert ld.simulate(system(), [1]).attrs["method"] == "reduced"
+    large = system(spectrum=ld.Isotropic(2000))
+    assert ld.simulate(large, [0.01]).attrs["method"] == "reduced"
     every = ld.PowerLaw(24, 24, 1.0)  # a level for every dimension: nothing to gain
     assert ld.simulate(system(spectrum=every), [1]).attrs["method"] == "direct"
-    probed = ld.simulate(system(), [1], probes={"first": lambda model: model.weights[0, 0]})
+    probed = ld.simulate(large, [0.01], probes={"first": lambda model: model.weights[0, 0]})
     assert probed.attrs["method"] == "direct"
     data = ld.TeacherStudent(ld.Isotropic(30), ld.Committee(1, "linear"))
     mixed = ld.System(data, ld.Committee(3, "erf"), ld.SGD(0.2))

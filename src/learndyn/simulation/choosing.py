@@ -3,30 +3,35 @@
 from collections.abc import Mapping
 from typing import Any
 
-import jax
-import numpy as np
-
 from learndyn.numerics.checks import one_of
 from learndyn.rules.watching import AbstractStepProbe
+from learndyn.simulation.prices import of_engines
 from learndyn.system import System
 from learndyn.theory import THEORIES, AbstractTheory, Refused
-from learndyn.theory.chain import NORMAL, AbstractChain
+from learndyn.theory.chain import AbstractChain
 
 METHODS = ("auto", "direct", "reduced", "flow")
 
 
 def choose(
-    system: System, theory: AbstractTheory | None, method: str, probes: Mapping[str, Any]
+    system: System,
+    theory: AbstractTheory | None,
+    method: str,
+    probes: Mapping[str, Any],
+    runs: int = 1,
+    dtype: str = "float32",
 ) -> tuple[str, AbstractChain | None]:
     """The method that is meant, and for "reduced" what it needs.
 
-    "auto" is "reduced" wherever that is exact and takes fewer operations than "direct".
+    "auto" is "reduced" wherever that is exact and, by `prices`, faster for these runs.
 
     Args:
         system: what learns.
         theory: the one that covers it, or None.
         method: what was asked for.
         probes: what is to be evaluated on the weights.
+        runs: how many, of all starts.
+        dtype: precision of the weights of "direct".
 
     Returns:
         The method, and the theory's chain where the method is "reduced".
@@ -44,20 +49,10 @@ def choose(
         if method == "auto":
             return "direct", None
         raise ValueError(found)
-    if method == "auto" and found.operations >= operations(system):
+    prices = of_engines(system, found, runs, dtype)
+    if method == "auto" and prices["direct"] <= prices["reduced"]:
         return "direct", None
     return "reduced", found
-
-
-def operations(system: System) -> float:
-    """Rough operations of a step on the full weights: inputs are drawn, weights read twice."""
-    inputs, problem = system.dim, system.problem
-    parts = [system.network, getattr(problem, "teacher", None)]
-    like = [part.like(problem.input_shape) for part in parts if part is not None]
-    weights = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(like))
-    law = system.rule.step_law
-    batch = 1 if law is None or law.batch is None else law.batch
-    return float(batch) * (NORMAL * inputs + 4 * weights)
 
 
 def _chain(

@@ -68,8 +68,9 @@ def simulate(
             the exact chain of the state (committees under SGD, two linear layers under SGD or
             node perturbation; always float64); "flow"
             integrates a rule without sampling in continuous time (learning rate × steps,
-            float64, one run); "auto" is "reduced" where that is exact and cheaper, without
-            probes, and else "direct". The record says which.
+            float64, one run); "auto" is "reduced" where that is exact and faster for these runs
+            on this machine, without probes, and else "direct". The record says which; random
+            numbers of the two differ.
         dtype: precision of the weights of the direct engine, "float32" or "float64".
         probes: name → function of a `Model`, evaluated at the asked times in the compiled
             program; one that cannot be traced is called on NumPy arrays, and the attribute
@@ -90,7 +91,8 @@ def simulate(
     times, runs, key = increasing_times(times), positive_int("runs", runs), seed("key", key)
     one_of("dtype", dtype, ("float32", "float64"))
     probes, theory = _probes(probes), find_theory(system)
-    method, chain = choose(system, theory, method, probes)
+    number = len(starts) if isinstance(starts, list | tuple) else 1
+    method, chain = choose(system, theory, method, probes, number * runs, dtype)
     room.check_step(system, chain)
     rate = check_flow(system).learning_rate if method == "flow" else None
     clock = clock_of(system, theory) if rate is None else continuous(rate, 1.0)

@@ -12,7 +12,6 @@ from learndyn.numerics.types import Array
 Constants = Any  # a pytree of what no step changes, without an axis for runs
 Coordinates = Any  # a pytree of what every step changes; runs are the last axis of each leaf
 LANES = 8  # float64 numbers in the widest vector register
-NORMAL = 20  # operations that a normal number costs, about; a chi-square costs four of them
 
 
 class AbstractChain(eqx.Module):
@@ -93,4 +92,4 @@ class AbstractChain(eqx.Module):
     @property
     @abc.abstractmethod
     def operations(self) -> float:
-        """Rough operations of a step of one run."""
+        """Rough operations of a step of one run, beside those of drawing its numbers."""

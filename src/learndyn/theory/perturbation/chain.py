@@ -33,7 +33,7 @@ from learndyn.numerics.types import Array
 from learndyn.problems import TeacherStudent
 from learndyn.rules import NodePerturbation
 from learndyn.system import System
-from learndyn.theory.chain import NORMAL, AbstractChain
+from learndyn.theory.chain import AbstractChain
 from learndyn.theory.dynamics import Refused
 from learndyn.theory.perturbation.gradient_chain import GradientChain
 from learndyn.theory.perturbation.realisation import Sizes
@@ -183,7 +183,7 @@ class PerturbationChain(AbstractChain):
         m, n = self.sizes.inputs + self.sizes.outputs, self.draws
         steps = 2 * (self.batch + n) * m * (m + self.room)
         decompositions = 2 * m**2 * (m + self.room) / (self.room // n)
-        return NORMAL * (self.normals + 4 * n) + steps + decompositions
+        return steps + decompositions
 
 
 def chain_of(system: System, sizes: Sizes) -> AbstractChain | Refused:

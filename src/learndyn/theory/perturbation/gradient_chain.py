@@ -16,7 +16,7 @@ from learndyn.numerics.types import Array
 from learndyn.problems import TeacherStudent
 from learndyn.rules import SGD
 from learndyn.system import System
-from learndyn.theory.chain import NORMAL, AbstractChain
+from learndyn.theory.chain import AbstractChain
 from learndyn.theory.perturbation.realisation import Sizes
 from learndyn.theory.perturbation.rows import Rows, begin, gram_of
 from learndyn.theory.perturbation.setting import Setting
@@ -74,4 +74,4 @@ class GradientChain(AbstractChain):
     def operations(self) -> float:
         m = self.sizes.inputs + self.sizes.outputs
         rows = min(m, self.sizes.hidden)
-        return float(NORMAL * self.normals + 4 * self.batch * rows * m)
+        return 4.0 * self.batch * rows * m

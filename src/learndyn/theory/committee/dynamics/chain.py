@@ -39,7 +39,7 @@ import numpy as np
 from learndyn.numerics.gaussian import ACTIVATIONS
 from learndyn.numerics.semidefinite import gram_factor, root_times, rounding
 from learndyn.numerics.types import Array
-from learndyn.theory.chain import LANES, NORMAL, AbstractChain
+from learndyn.theory.chain import LANES, AbstractChain
 from learndyn.theory.committee.setting import Setting
 from learndyn.theory.committee.state import Overlaps
 
@@ -179,8 +179,7 @@ class CommitteeChain(AbstractChain):
     @property
     def operations(self) -> float:
         K, b, L, d = self.units, self.batch, len(self.roots), self.units + self.teacher_units
-        drawn = NORMAL * (self.normals + 4 * len(self.degrees))
-        return drawn + L * (K**3 / 3 + b * (d**2 + 3 * K * d) + (b > 1) * K**3)
+        return L * (K**3 / 3 + b * (d**2 + 3 * K * d) + (b > 1) * K**3)
 
 
 def _times(rows: Array, g: Array) -> Array:
