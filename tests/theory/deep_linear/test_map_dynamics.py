@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 from scipy.integrate import quad, solve_ivp
+from scipy.optimize import brentq
 from scipy.special import hyp2f1
 
 from learndyn.numerics.matrix_product import natural_direction
@@ -271,6 +272,47 @@ def test_scaling_laws_of_orthogonal_layers(d, power):
         rate = -sum(np.sum(w * g) for w, g in zip(move, gradient, strict=True)) / loss
         np.testing.assert_allclose(map_dynamics.update_speed(alpha, d, power), speed, rtol=1e-12)
         np.testing.assert_allclose(map_dynamics.loss_rate(alpha, d, power), rate, rtol=1e-12)
+
+
+@pytest.mark.parametrize("power", [0, 1 / 4, 1 / 2, 3 / 4, 1])
+def test_the_exponent_of_the_largest_rate_is_that_of_one_step(power):
+    """Balanced modes: the rate at which the first step, or one near the target, overshoots."""
+    d, rates = 3, []
+    alphas = np.array([1e-4, 1e-3])
+    for alpha in alphas:
+        step = map_dynamics.update_speed(alpha, d, power) / np.sqrt(2 * d)  # of σ_i, |Δ| = 1
+        first = (2 ** (1 / d) - alpha) / step
+        rates.append(min(first, 2 / map_dynamics.depth_calibrated_rate(1.0, d, power)))
+    slope = np.diff(np.log(rates)) / np.diff(np.log(alphas))
+    expected = map_dynamics.largest_rate_exponent(d, power)
+    np.testing.assert_allclose(slope, expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("power", [0, 1 / 4, 1 / 2, 3 / 4, 1])
+@pytest.mark.parametrize("blocks", [False, True])
+def test_the_exponent_of_an_imbalance_is_that_of_what_is_conserved(power, blocks):
+    """Modes of two layers, from (α, 2 α) to the σ_1 σ_2 = 1 where the invariant is the same."""
+    kept = lambda a, b: float(modes.invariants(np.array([a, b]), power=power, blocks=blocks)[0])
+    alphas, grown = np.array([1e-6, 1e-5]), []
+    for alpha in alphas:
+        excess = lambda a, alpha=alpha: kept(a, 1 / a) - kept(alpha, 2 * alpha)
+        a = brentq(excess, 0.1, 10, xtol=1e-15, rtol=1e-15)
+        grown.append((a**-2 - a**2) / (3 * alpha**2))
+    slope = np.diff(np.log(grown)) / np.diff(np.log(alphas))
+    expected = map_dynamics.imbalance_exponent(power, blocks=blocks)
+    np.testing.assert_allclose(slope, expected, atol=1e-2)
+
+
+def test_lines_of_singular_maps():
+    """Against the determinant on a fine grid of the line."""
+    rng, found = np.random.default_rng(3), []
+    for _ in range(40):
+        begin, end = rng.standard_normal((2, 2, 2))
+        s = np.linspace(0, 1, 2001)[:, None, None]
+        signs = np.sign(np.linalg.det((1 - s) * begin + s * end))
+        found.append(map_dynamics.line_is_singular(begin, end))
+        assert found[-1] == bool(np.any(signs != signs[0]))
+    assert 0 < sum(found) < 40
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from learndyn.studies.claims import Claim, claim
 from learndyn.studies.curvature2020linear._model import RULES, linear_system, target_with
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.statistics import sign_bound
-from learndyn.theory.deep_linear.map_dynamics import conserved
+from learndyn.theory.deep_linear.map_dynamics import conserved, line_is_singular
 
 TITLE = "Weights and conserved quantities of a three-layer network"
 CONSERVE, VIOLATE = ["SGD", "NGD", "√NGD"], ["NGD-d", "√NGD-d"]
@@ -55,7 +55,8 @@ PRESETS = {"quick": Params(), "paper": Params(points=241, networks=400, draws=20
 def compute(params: Params, report: Report) -> xr.Dataset:
     """The flow of every rule from many starts, and one velocity of narrow networks."""
     begins = [_begin(params, params.key * params.networks + i) for i in range(params.networks)]
-    crosses = np.array([_crosses(start) for _, start in begins])
+    maps = [(np.asarray(product(start.weights)), start.teacher) for _, start in begins]
+    crosses = np.array([line_is_singular(*pair) for pair in maps])
     kept = [begin for begin, out in zip(begins, crosses, strict=True) if not out]
     rows = [_followed(params, make(1.0), kept) for make in cases(list(RULES.values()), report)]
     data = xr.concat(rows, xr.Variable("rule", list(RULES)))
@@ -79,13 +80,6 @@ def _begin(params: Params, key: int) -> tuple[np.ndarray, ld.Start]:
 def _system(params: Params, rule: Any, target: np.ndarray) -> ld.System:
     widths = [params.width] * (params.layers + 1)
     return linear_system(rule, target, widths, ld.Xavier(params.scale))
-
-
-def _crosses(start: ld.Start) -> bool:
-    """Whether (1 − s) map + s target is singular for an s in (0, 1)."""
-    turned = np.linalg.solve(np.asarray(product(start.weights)), start.teacher)
-    values = np.linalg.eigvals(turned)
-    return bool(np.any((values.imag == 0) & (values.real <= 0)))
 
 
 def _followed(params: Params, rule: Any, begins: list[tuple[np.ndarray, ld.Start]]) -> xr.Dataset:

@@ -182,6 +182,51 @@ def loss_rate(alpha: Number, d: Number, power: Number) -> Array:
     return -2 * _strength(alpha, d) ** (1 - _power(power))
 
 
+def largest_rate_exponent(d: Number, power: Number) -> Array:
+    """The exponent of the largest stable learning rate in the scale α of small starts.
+
+    A first step has the length η |Δ| (d α^(2(d − 1)))^(1/2 − power) (S.I.16), and must not exceed
+    weights that make up the target, which are of order 1: η ∝ α^((d − 1)(2 power − 1)) for powers
+    above 1/2. Below, steps near the target bound it first, and α does not enter. With blocks the
+    lengths are the same but for constants.
+
+    Examples:
+        >>> float(largest_rate_exponent(3, 1)), float(largest_rate_exponent(3, 1 / 2))
+        (2.0, 0.0)
+    """
+    return (_depth(d) - 1) * np.maximum(2 * _power(power) - 1, 0)
+
+
+def imbalance_exponent(power: Number, *, blocks: bool) -> Array:
+    """The exponent in the scale α of small starts with which imbalances of layers grow.
+
+    Without blocks σ_i² − σ_k² is conserved (Eq. 7). With them |σ_i|^a − |σ_k|^a is, with
+    a = 2 − 2 power (after Eq. 25), so that σ_i² − σ_k², of order α² at the start, ends at order
+    α^a, and has grown by α^(−2 power).
+
+    Args:
+        power: 1/q of the rule.
+        blocks: whether each layer is corrected by itself.
+
+    Returns:
+        The exponent, 0 or negative.
+    """
+    return -2 * _power(power) if blocks else 0 * _power(power)
+
+
+def line_is_singular(begin: Array, target: Array) -> bool:
+    """Whether (1 − s) begin + s target is singular for an s between 0 and 1.
+
+    NGD moves the map on that line (Eq. 9), and has no finite velocity where it is singular.
+
+    Args:
+        begin: a square map that is not singular.
+        target: another, of its shape.
+    """
+    turned = np.linalg.eigvals(np.linalg.solve(np.asarray(begin), np.asarray(target)))
+    return bool(np.any((turned.imag == 0) & (turned.real <= 0)))
+
+
 def conserved(weights: tuple[Array, ...]) -> list[Array]:
     """w_i w_iᵀ − w_{i+1}ᵀ w_{i+1} for i = 1 … d − 1 (Theorem 1).
 
