@@ -89,24 +89,19 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     jobs = [(depth, rule) for depth in params.depths for rule in CORRECTED]
     drawn = {depth: _drawn(params, depth) for depth in params.depths}
     rows = [_measured(params, rule, drawn[depth]) for depth, rule in cases(jobs, report, end=0.9)]
-    names = {"depth": list(params.depths), "rule": CORRECTED}
-    shape = tuple(map(len, names.values()))
-    found = {
-        name: ((*names, "scale", "draw"), np.reshape([row[name] for row in rows], (*shape, *size)))
-        for name, size in _sizes(params, rows[0])
+    axes = {"depth": params.depths, "rule": CORRECTED, "scale": params.scales}
+    dims, shape = (*axes, "draw"), (*map(len, axes.values()), params.draws)
+    found: dict[str, Any] = {
+        name: (dims, np.reshape([row[name] for row in rows], shape)) for name in rows[0]
     }
-    coordinates = names | {"scale": list(params.scales)}
-    coordinates |= {"power": ("rule", [RULES[rule](1.0).power for rule in CORRECTED])}
     seeds = cases([[params.key, 1, i] for i in range(params.networks)], report, begin=0.9)
     both = [_kfac(params, np.random.default_rng(seed)) for seed in seeds]
     for i, name in enumerate(("kfac", "restricted")):
-        found[name] = (("network", "weight"), np.array([pair[i] for pair in both]))
+        found[name] = ("network", "weight"), np.array([pair[i] for pair in both])
     found["rounding"] = "network", np.array([pair[2] for pair in both])
-    return xr.Dataset(found, coordinates, {"steps": params.steps})
-
-
-def _sizes(params: Params, row: dict[str, np.ndarray]) -> list[tuple[str, tuple[int, int]]]:
-    return [(name, (len(params.scales), params.draws)) for name in row]
+    powers = [float(getattr(RULES[rule](1.0), "power", 0)) for rule in CORRECTED]
+    coordinates = {name: list(values) for name, values in axes.items()}
+    return xr.Dataset(found, coordinates | {"power": ("rule", powers)}, {"steps": params.steps})
 
 
 def _drawn(params: Params, depth: int) -> tuple[np.ndarray, list[Any]]:
@@ -140,7 +135,8 @@ def _measured(params: Params, name: str, drawn: tuple[np.ndarray, list[Any]]) ->
 @in_float64
 def _largest_rates(system: ld.System, target: np.ndarray, starts: list[Any], steps: int) -> Any:
     """The largest stable rate of each start, and the share of the loss left at half of it."""
-    velocity = system.rule.velocity(system.problem, system.network, target)
+    rule: Any = system.rule
+    velocity = rule.velocity(system.problem, system.network, target)
     loss = system.problem.population_loss(system.network, target)
     assert loss is not None
 
