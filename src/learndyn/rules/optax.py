@@ -21,7 +21,8 @@ class Optax(AbstractRule):
     """w ← w + the update that an optax transformation makes of a gradient.
 
     Rates, decay and momentum are the transformation's own and may be optax schedules, which
-    count steps. The transformation is compiled in: another learning rate compiles anew.
+    count steps. They are compiled in: another learning rate compiles anew, but for an array that
+    the transformation shows to JAX (`jax.tree_util.Partial(update, rate)` as its `update`).
     Transformations that ask for `value`, `grad` and `value_fn` (line searches) get them.
 
     Args:
@@ -33,7 +34,7 @@ class Optax(AbstractRule):
             part; None is backpropagation.
     """
 
-    transformation: Any = eqx.field(static=True)
+    transformation: Any
     batch: int | None = eqx.field(static=True)
     sampling: str = eqx.field(static=True)
     estimator: AbstractGradientRule | None
