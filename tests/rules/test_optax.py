@@ -7,6 +7,7 @@ import optax
 import pytest
 
 import learndyn as ld
+from learndyn.studies.zhu2024catapults.fig4_11 import at_rate
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(24, 5)), RNG.normal(size=24)
@@ -124,6 +125,21 @@ def test_update_starts_with_fresh_memory():
     # Adam's first step is the learning rate in every entry that has a gradient.
     for a, b in zip(jax.tree.leaves(after), jax.tree.leaves(weights), strict=True):
         np.testing.assert_allclose(np.abs(a - b), 0.01, rtol=1e-3)
+
+
+def test_a_rate_that_is_an_array_is_not_compiled_in():
+    from learndyn.simulation.direct import _record
+
+    unit = optax.sgd(1.0)
+
+    def error(transformation):
+        system = ld.System(DATA, NETWORK, ld.Optax(transformation))
+        return float(ld.simulate(system, [3], key=1, dtype="float64")["error"][0, 0])
+
+    plain, _ = error(optax.sgd(0.05)), error(at_rate(unit, 0.1))
+    before = _record._cached._cache_size()
+    assert error(at_rate(unit, 0.05)) == pytest.approx(plain, rel=1e-12)
+    assert _record._cached._cache_size() == before
 
 
 @pytest.mark.parametrize("clip", [1e-4, pytest.param(1e3, marks=pytest.mark.slow)])

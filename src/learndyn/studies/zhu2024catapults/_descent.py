@@ -1,6 +1,6 @@
 """Descent whose rate is raised some times, as in Fig. 4.8: each raise is to trigger a catapult."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -16,7 +16,12 @@ CLOSE, FAR = 20, 10  # readings of a stage: after each of the first steps, then 
 
 
 def descents(
-    task: Task, model: ld.Model, shares: Sequence[float], lengths: Sequence[int]
+    task: Task,
+    model: ld.Model,
+    shares: Sequence[float],
+    lengths: Sequence[int],
+    *,
+    probes: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
     """Descent with k = 0, 1, … raises of the rate, all of the same length.
 
@@ -25,6 +30,7 @@ def descents(
         model: where it begins.
         shares: the first rate and those it is raised to, over η_crit at the beginning.
         lengths: steps of the stages; with k raises the rate stays from stage k on.
+        probes: more of what is read.
 
     Returns:
         What `best` gives over `raises`, with the spikes of the training loss until then as
@@ -34,11 +40,11 @@ def descents(
     before: list[xr.Dataset] = []
     rows: list[xr.Dataset] = []
     for k, share in enumerate(shares):
-        part, now = _stage(task, now, share * unit, lengths[k])
+        part, now = _stage(task, now, share * unit, lengths[k], probes)
         before.append(part)
         parts, last = list(before), now
         for length in lengths[k + 1 :]:
-            part, last = _stage(task, last, share * unit, length)
+            part, last = _stage(task, last, share * unit, length, probes)
             parts.append(part)
         rows.append(_told(_joined(parts)).assign(rate=share * unit))
     return xr.concat(rows, xr.Variable("raises", np.arange(len(shares))))
@@ -63,12 +69,18 @@ def _told(found: xr.Dataset) -> xr.Dataset:
     return kept.assign({"catapults": float(number), **curves})
 
 
-def _stage(task: Task, model: ld.Model, rate: float, length: int) -> tuple[xr.Dataset, ld.Model]:
+def _stage(
+    task: Task,
+    model: ld.Model,
+    rate: float,
+    length: int,
+    probes: Mapping[str, Any] | None = None,
+) -> tuple[xr.Dataset, ld.Model]:
     """Steps at one rate: what is read of them, and the model at their end."""
     far = np.rint(np.linspace(CLOSE, length, FAR + 1))[1:]
     steps = np.concatenate([np.arange(CLOSE + 1.0), far])
-    rule, probes = ld.GradientDescent(rate), {"weights": _flat}
-    found = course(task, model, rule, steps, key=0, probes=probes)
+    read = {"weights": _flat, **(probes or {})}
+    found = course(task, model, ld.GradientDescent(rate), steps, key=0, probes=read)
     _, back = jax.flatten_util.ravel_pytree(jax.tree.map(jnp.asarray, model.weights))
     moved = back(jnp.asarray(found["weights"].values[-1], jnp.float32))
     after = ld.Model(model.network, jax.tree.map(np.asarray, moved))

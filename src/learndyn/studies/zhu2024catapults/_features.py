@@ -87,11 +87,13 @@ def share_above(task: Task, rate: float, batch: int) -> Callable[[ld.Model], Any
     """A probe: the share of batches, of one pass, whose critical rate η exceeds by ε."""
     x, number = np.asarray(task.data.x, np.float32), len(task.data.x) // batch
     batches = x[: number * batch].reshape(number, batch, *x.shape[1:])
+    # An array, which is no part of the program: it is compiled once for all rates.
+    least = np.asarray([rate - MARGIN], np.float32)
 
     def above(model: ld.Model) -> Any:
         of = lambda x: ld.probes.critical_learning_rate(model, x, loss=task.data.loss).value
         found = jax.lax.map(of, jnp.asarray(batches))
-        return jnp.mean(jnp.asarray(rate - MARGIN, found.dtype) > found)
+        return jnp.mean(jnp.asarray(least) > found)
 
     return above
 

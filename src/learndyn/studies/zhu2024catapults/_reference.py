@@ -22,6 +22,7 @@ from learndyn.studies.zhu2024catapults._features import Task
 
 STREAM = 9  # of the reference's weights
 RATE, BATCH = 2e-3, 32  # of Adam
+SLICE = 256  # images whose gradients are held at once
 
 Labelled = tuple[np.ndarray, np.ndarray]
 
@@ -93,9 +94,18 @@ def pool_of(
     outputs = number if number > 2 else 1
     problem = ld.Dataset(*train, loss=ld.SquaredLoss(1.0), test=test)
     model, accuracy = trained(problem, network_of(kind, outputs), key, epochs)
-    agop = ld.probes.agop(model, train[0])
     name = sets[0].name.rpartition(",")[0] + (", odd or even" if parity else "")
-    return Pool(name, train, validation, test, number, np.asarray(agop), accuracy)
+    agop = _agop(model, train[0])
+    return Pool(name, train, validation, test, number, agop, accuracy)
+
+
+def _agop(model: ld.Model, x: np.ndarray) -> np.ndarray:
+    """The AGOP on many images, slice by slice."""
+    found = np.zeros((x[0].size, x[0].size))
+    for first in range(0, len(x), SLICE):
+        part = x[first : first + SLICE]
+        found += len(part) / len(x) * np.asarray(ld.probes.agop(model, part))
+    return found
 
 
 def trained(
