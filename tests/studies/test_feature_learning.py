@@ -1,10 +1,12 @@
 """How the feature-learning studies of zhu2024catapults report runs: on runs made by hand."""
 
 import numpy as np
+import pytest
 import xarray as xr
 
 from learndyn.studies.zhu2024catapults import alignment_scatter
-from learndyn.studies.zhu2024catapults._features import STOP, best
+from learndyn.studies.zhu2024catapults._descent import descent, descents
+from learndyn.studies.zhu2024catapults._features import STOP, best, fully_connected
 from learndyn.studies.zhu2024catapults._ordering import growing_as_batches_shrink, rising, slopes
 from learndyn.studies.zhu2024catapults._reference import Pool, image_task
 from learndyn.studies.zhu2024catapults._tasks import full_rank_task, polynomial_task
@@ -25,6 +27,17 @@ def test_reported_is_the_least_validation_loss_before_the_end():
 def test_a_run_that_diverges_is_told_and_keeps_what_it_had():
     kept = best(run([1, 2, np.nan], [3, 2, np.nan], [0, 1, np.nan]))
     assert kept["diverged"] and kept["test"] == 101
+
+
+@pytest.mark.slow
+def test_nothing_follows_a_stage_in_which_descent_diverges():
+    task = polynomial_task("rank2", 8, 20, 10, 0)
+    model = fully_connected(task, 2, 16, 0)
+    found = descents(task, model, (0.5, 100.0), (40, 40))
+    assert found["diverged"].values.tolist() == [False, True]
+    assert np.isfinite(found["test"]).all() and np.isfinite(found["train_curve"][0]).all()
+    alone = descent(task, model, 100 * float(found["rate"][0]) / 0.5, (40, 40))
+    assert alone["diverged"] and np.isnan(alone["train_curve"][-1])
 
 
 def test_slopes_and_orders():

@@ -13,6 +13,7 @@ import learndyn as ld
 from learndyn.studies.zhu2024catapults._features import Task, best, course, critical
 
 CLOSE, FAR = 20, 10  # readings of a stage: after each of the first steps, then spread out
+READ = "train", "validation", "test", "alignment"  # blank after a run has diverged
 
 
 def descents(
@@ -71,20 +72,28 @@ def _told(found: xr.Dataset) -> xr.Dataset:
 
 def _stage(
     task: Task,
-    model: ld.Model,
+    model: ld.Model | None,
     rate: float,
     length: int,
     probes: Mapping[str, Any] | None = None,
-) -> tuple[xr.Dataset, ld.Model]:
-    """Steps at one rate: what is read of them, and the model at their end."""
+) -> tuple[xr.Dataset, ld.Model | None]:
+    """Steps at one rate: what is read of them, and the model at their end, if it is one."""
     far = np.rint(np.linspace(CLOSE, length, FAR + 1))[1:]
     steps = np.concatenate([np.arange(CLOSE + 1.0), far])
+    if model is None:
+        blank = {name: ("reading", np.full(len(steps), np.nan)) for name in READ}
+        return xr.Dataset({**blank, "step": ("reading", steps)}), None
     read = {"weights": _flat, **(probes or {})}
     found = course(task, model, ld.GradientDescent(rate), steps, key=0, probes=read)
+    return found.drop_vars("weights"), _with_weights(model, found["weights"].values[-1])
+
+
+def _with_weights(model: ld.Model, flat: np.ndarray) -> ld.Model | None:
+    """The same network elsewhere; None where it has diverged."""
+    if not np.all(np.isfinite(flat)):
+        return None
     _, back = jax.flatten_util.ravel_pytree(jax.tree.map(jnp.asarray, model.weights))
-    moved = back(jnp.asarray(found["weights"].values[-1], jnp.float32))
-    after = ld.Model(model.network, jax.tree.map(np.asarray, moved))
-    return found.drop_vars("weights"), after
+    return ld.Model(model.network, jax.tree.map(np.asarray, back(jnp.asarray(flat, jnp.float32))))
 
 
 def _flat(model: ld.Model) -> Any:
