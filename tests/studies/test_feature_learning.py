@@ -82,3 +82,5 @@ def test_all_runs_in_a_row_with_their_groups():
     assert "rank2, 0" in names and "rank2, 1, Adam" in names and "digits, noisy, 0" in names
     assert set(rows["which"].values) == {"rank2", "digits, noisy"}
     np.testing.assert_array_equal(rows["test"].values, made["test"][1].ravel()[1:])
+    twice = xr.concat([rows, rows.assign(test=rows["test"] + 1)], "run")
+    assert alignment_scatter._once(twice).identical(rows)

@@ -42,7 +42,7 @@ class Params(Sizes):
     batches: tuple[int, ...] = (40, 10, 5)
     shallow_epochs: tuple[int, ...] = (60, 24, 16)
     deep_epochs: tuple[int, ...] = (30, 14, 10)
-    readings: int = 12
+    readings: int = 16
     seeds: int = 5
     key: int = 0
 

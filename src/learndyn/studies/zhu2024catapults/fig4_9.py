@@ -33,13 +33,7 @@ from learndyn.studies.zhu2024catapults._cases import (
     task_of,
 )
 from learndyn.studies.zhu2024catapults._drawing import against, counts
-from learndyn.studies.zhu2024catapults._features import (
-    best,
-    course,
-    critical,
-    over_batches,
-    rule_of,
-)
+from learndyn.studies.zhu2024catapults._features import over_batches
 from learndyn.studies.zhu2024catapults._ordering import growing_as_batches_shrink
 from learndyn.studies.zhu2024catapults._tasks import polynomial_task
 
@@ -114,14 +108,13 @@ def _run(params: Params, name: str, seed: int) -> xr.Dataset:
 
 def _raw(params: Params, names: Sequence[str]) -> list[list[bool]]:
     """Whether runs on targets that are not scaled diverge, with the smallest batch."""
-    batch, sizes = params.batches[-1], (params.dim, params.n, params.held_out)
-    steps = np.linspace(0, params.deep_epochs[-1] * (params.n // batch), params.readings + 1)
+    last = params.batches[-1:], params.deep_epochs[-1:]
 
     def diverges(name: str, seed: int) -> bool:
-        task = polynomial_task(name, *sizes, seed, raw=True)
+        task = polynomial_task(name, params.dim, params.n, params.held_out, seed, raw=True)
         model = model_of(name, task, params, seed)
-        rule = rule_of(task, critical(task, model) / 2, batch)
-        return bool(best(course(task, model, rule, np.rint(steps), key=seed))["diverged"])
+        found = over_batches(task, model, *last, key=seed, readings=params.readings)
+        return bool(found["diverged"].item())
 
     seeds = range(params.key, params.key + params.seeds)
     return [[diverges(name, seed) for seed in seeds] for name in names]
