@@ -2,9 +2,14 @@
 
 128 examples, a relu network of five weight layers and width 1024, float32. Descent and SGD (batch
 32) take the same steps with nothing recorded but the end, and with `probes.Watched` at every step,
-in one compiled program. Ratios are of one run of this file. What is asked on two cores: at most 2
-for descent, and at most 3 for SGD.
+in one compiled program. Ratios are of one run of this file, once with the threads that BLAS takes
+by itself and once with a single one. What is asked on two cores: at most 2 for descent, and at most
+3 for SGD.
 """
+
+import os
+import subprocess
+import sys
 
 import numpy as np
 from foundation import seconds
@@ -35,14 +40,26 @@ def ratio(rule: ld.SGD | ld.GradientDescent) -> tuple[float, float]:
     return tuple(min(times) / STEPS for times in zip(*pairs, strict=True))  # pyright: ignore
 
 
-def main() -> None:
+def measured() -> None:
     """Prints both."""
     rules = {"descent": ld.GradientDescent(0.5), "SGD, batch 32": ld.SGD(0.5, batch=32)}
     for name, rule in rules.items():
         without, with_ = ratio(rule)
         print(f"{name}: {1e3 * without:.1f} ms a step, watched {1e3 * with_:.1f} ms", end="")
-        print(f", ratio {with_ / without:.2f}")
+        print(f", ratio {with_ / without:.2f}", flush=True)
+
+
+def main() -> None:
+    """The same in processes of their own: BLAS is told how many threads before it is loaded."""
+    named = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    plain = {name: value for name, value in os.environ.items() if name not in named}
+    for said, given in {
+        "BLAS by itself": {},
+        "BLAS on one thread": dict.fromkeys(named, "1"),
+    }.items():
+        print(said, flush=True)
+        subprocess.run([sys.executable, __file__, "measure"], env=plain | given, check=True)
 
 
 if __name__ == "__main__":
-    main()
+    measured() if sys.argv[1:] else main()

@@ -40,6 +40,10 @@ CASES = {
         lambda A: dense.triangular(A[:, :3]).T @ dense.triangular(A[:, :3]),
         lambda A, b: A[..., :3].swapaxes(-1, -2) @ A[..., :3],
     ),
+    "orthonormal": (
+        lambda A: dense.orthonormal(A[:, :3]) @ dense.orthonormal(A[:, :3]).T,
+        lambda A, b: A[..., :3] @ np.linalg.pinv(A[..., :3]),
+    ),
     "pinv": (lambda A: dense.pinv(A[:, :3]), lambda A, b: np.linalg.pinv(A[..., :3])),
     "spectral_norm": (
         lambda A: dense.spectral_norm(A[:3]),

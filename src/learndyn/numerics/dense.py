@@ -68,6 +68,7 @@ _solve_cholesky = _over_leading_axes(
     lambda L, b: jax.scipy.linalg.cho_solve((L, True), b), "(n,n),(n,m)->(n,m)"
 )
 _triangular = _over_leading_axes(lambda A: jnp.linalg.qr(A, mode="r"), "(n,m)->(m,m)")
+_orthonormal = _over_leading_axes(lambda A: jnp.linalg.qr(A)[0], "(n,m)->(n,m)")
 _pinv = _over_leading_axes(lambda A: jnp.linalg.pinv(A), "(n,m)->(m,n)")
 _spectral_norm = _over_leading_axes(lambda A: jnp.linalg.norm(A, 2), "(n,m)->()")
 
@@ -100,6 +101,11 @@ def solve_cholesky(L: Array, b: Array) -> Array:
 def triangular(A: Array) -> Array:
     """The upper triangular R (…, m, m) with RᵀR = AᵀA, for A (…, n, m) with n ≥ m."""
     return _triangular(A)
+
+
+def orthonormal(A: Array) -> Array:
+    """Orthonormal columns that span those of A, (…, n, m) with n ≥ m."""
+    return _orthonormal(A)
 
 
 def pinv(A: Array) -> Array:

@@ -5,9 +5,8 @@ import jax
 import jax.numpy as jnp
 
 from learndyn.networks import Model
-from learndyn.numerics import dense
 from learndyn.numerics.checks import positive_int
-from learndyn.numerics.subspace import top_subspace
+from learndyn.numerics.subspace import top_of, top_subspace
 from learndyn.numerics.types import Array
 from learndyn.problems import AbstractProblem
 from learndyn.records import Variable
@@ -30,7 +29,7 @@ class Watched(AbstractStepProbe):
         loss_top, loss_rest             the loss in the top s eigenspaces of K, and outside
         batch_loss, batch_loss_after    of the batch; of the last step's batch, after that step
 
-    On a CPU all eigenvalues are computed; elsewhere, where that is slow, those that are needed, by
+    Eigenvectors are exact to rounding on a CPU; elsewhere, where that is slow, they come from
     subspace iteration. It needs a `Dataset` with a `SquaredLoss`.
 
     Args:
@@ -88,6 +87,7 @@ class Watched(AbstractStepProbe):
         along = jnp.sum((residual @ vectors) ** 2) / (4 * scale * len(x))  # residual = 2 scale · r
         part = lambda index: losses if index is None else losses[index]
         return {
+            "error": jnp.mean(losses),
             "rate": jnp.asarray(step.rate, K.dtype),
             "critical_rate": _critical(K, values[0], step.batch, len(x), scale),
             "kernel_norm": values[0],
@@ -110,14 +110,8 @@ def _critical(K: Array, top: Array, batch: Array | None, examples: int, scale: A
 def _top(K: Array, s: int) -> tuple[Array, Array]:
     """The top eigenvalues, descending, and their vectors."""
     return jax.lax.platform_dependent(
-        K, cpu=lambda K: whole(K, s), default=lambda K: iterated(K, s)
+        K, cpu=lambda K: top_of(K, s), default=lambda K: iterated(K, s)
     )
-
-
-def whole(K: Array, s: int) -> tuple[Array, Array]:
-    """The top eigenvalues and vectors, of all."""
-    values, vectors = dense.eigh(K)
-    return values[::-1][:s], vectors[:, ::-1][:, :s]
 
 
 def iterated(K: Array, s: int) -> tuple[Array, Array]:

@@ -8,13 +8,12 @@ import jax.numpy as jnp
 
 from learndyn.networks import AbstractNetwork, Model
 from learndyn.networks.base import Weights
-from learndyn.numerics import dense
 from learndyn.numerics.checks import instance
-from learndyn.numerics.subspace import top_subspace
+from learndyn.numerics.subspace import top_of, top_subspace
 from learndyn.numerics.types import Array
 from learndyn.problems import AbstractProblem, SquaredLoss
 
-HELD = 512  # rows up to which the kernel is held and all its eigenvalues are computed
+HELD = 512  # rows up to which the kernel is held
 BLOCK, FIRST, NEXT = 4, 30, 3  # of larger ones: vectors; products at the first step, at the next
 Basis = Array  # vectors that the next measurement begins from; empty where none are needed
 
@@ -54,7 +53,7 @@ def critical_rate(
     rate = lambda top: jnp.where(top > 0, len(x) / (scale * jnp.where(top > 0, top, 1)), jnp.inf)
 
     def held(weights: Weights, basis: Basis) -> tuple[Array, Basis]:
-        return rate(dense.eigh(kernel_matrix(network, weights, x))[0][-1]), basis
+        return rate(top_of(kernel_matrix(network, weights, x), 1)[0][0]), basis
 
     def iterated(weights: Weights, basis: Basis, steps: int) -> tuple[Array, Basis]:
         values, basis = top_subspace(kernel_product(network, weights, x), basis, steps)

@@ -49,7 +49,10 @@ class AbstractStepProbe(Value):
 
     @abc.abstractmethod
     def __call__(self, model: Model, step: Step) -> dict[str, Array]:
-        """What is read of a model before a step."""
+        """What is read of a model before a step.
+
+        It may hold the `error` on all examples as well, which is then not computed again.
+        """
 
 
 def step_of(

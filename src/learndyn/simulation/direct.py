@@ -102,8 +102,8 @@ class Direct:
                 moving = moved if piece.number else moving  # no step: only compiled
             at = int(target)
             weights = moving_of(moving)[0]
-            losses = inside.on_examples(weights, looped=False)
             watched = _watched(self._system, inside, moving, teacher, keys, np.int64(at))
+            losses = inside.on_examples(weights, watched, looped=False)
             read.append(_read(inside, weights, teacher, losses, watched))
         stacked = jax.tree.map(lambda *rows: np.stack([np.asarray(r) for r in rows])[None], *read)
         return moving, stacked

@@ -59,12 +59,14 @@ class Reader(eqx.Module):
     ):
         """What is read, and whether the run has diverged; `losses` where they are known."""
         values, judged = self._measured(weights, teacher)
-        values |= self.on_examples(weights) if losses is None else losses
+        watched = watched or {}
+        values |= self.on_examples(weights, watched) if losses is None else losses
         gone = has_diverged(judged, self.bound)
         if values:  # a loss may overflow before the weights do
             gone |= has_diverged(values, jnp.asarray(ANY))
         values |= {name: probe(weights) for name, probe in self.probes.items()}
-        return values | (watched or {}), gone
+        said = {name for each in self.watching for name in each.variables}
+        return values | {n: value for n, value in watched.items() if n in said}, gone
 
     def watch(self, model: Model, step: Step) -> Values:
         """What is read of the step that follows."""
