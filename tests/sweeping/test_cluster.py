@@ -167,25 +167,22 @@ def test_a_scheduler_and_workers_as_processes_of_their_own(tmp_path):
 @pytest.mark.slow
 def test_resources_go_to_workers_that_have_them(tmp_path):
     import dask
-    from distributed import LocalCluster
+    from distributed import Nanny, Scheduler, SpecCluster
 
     def where(a):
         from distributed import get_worker
 
         return xr.Dataset({"has": float(get_worker().state.total_resources.get("GPU", 0))})
 
-    with (
-        LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=":0", resources={"GPU": 1}
-        ) as own,
-        Client(own) as client,
-    ):
-        own.scale(1)
-        for resources, count in (({"GPU": 1}, 1.0), (None, 1.0)):
-            store = tmp_path / f"{resources}"
-            with dask.annotate(resources=resources):
-                data = ld.sweep(where, {"a": range(3)}, store=store, client=client, progress=False)
-            assert np.all(data["has"] == count)
+    said = {"plain": {}, "graphics": {"resources": {"GPU": 1}}}
+    workers = {name: {"cls": Nanny, "options": {"nthreads": 1, **it}} for name, it in said.items()}
+    scheduler = {"cls": Scheduler, "options": {"dashboard_address": ":0"}}
+    with SpecCluster(workers, scheduler) as own, Client(own) as client:
+        client.wait_for_workers(2, timeout=120)
+        options = {"client": client, "progress": False, "chunk": 1}
+        with dask.annotate(resources={"GPU": 1}):
+            data = ld.sweep(where, {"a": range(6)}, store=tmp_path / "s.zarr", **options)
+    assert np.all(data["has"] == 1)
 
 
 @pytest.mark.slow

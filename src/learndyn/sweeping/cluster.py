@@ -68,11 +68,7 @@ def local(workers: int | None = None, retries: int = 2) -> Iterator[Client]:
     Raises:
         ValueError: in a script that does not protect its main part.
     """
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise ValueError(
-            "sweep: starts processes, which import this script; allowed is a call "
-            "under `if __name__ == '__main__':`"
-        )
+    check_importable()
     count = cores() if workers is None else positive_int("workers", workers)
     settings = {"distributed.scheduler.allowed-failures": retries, **QUIET}
     with (
@@ -90,6 +86,19 @@ def local(workers: int | None = None, retries: int = 2) -> Iterator[Client]:
         # A worker that dies before its nanny has seen it start is not begun anew by that.
         cluster.adapt(minimum=count, maximum=count)  # pyright: ignore
         yield client
+
+
+def check_importable() -> None:
+    """Refuses a call while a worker imports the script: it would start workers of its own.
+
+    Raises:
+        ValueError: in a script that does not protect its main part.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise ValueError(
+            "sweep: starts processes, which import this script; allowed is a call "
+            "under `if __name__ == '__main__':`"
+        )
 
 
 def cores() -> int:

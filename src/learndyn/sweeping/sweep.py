@@ -15,7 +15,7 @@ from distributed.comm.core import CommClosedError
 
 from learndyn.numerics.checks import flag, non_negative, path, positive, positive_int, shown
 from learndyn.records import commit_of, differences, provenance
-from learndyn.sweeping.cluster import connected
+from learndyn.sweeping.cluster import check_importable, connected
 from learndyn.sweeping.engine import Engine
 from learndyn.sweeping.function import described, packed, takes_key, version
 from learndyn.sweeping.lock import held
@@ -74,6 +74,8 @@ def sweep(
         ValueError: for bad arguments; for a store that holds another sweep, with the
             difference; that another client is writing; or that cannot be written.
     """
+    if client is None:
+        check_importable()  # before the store is found to be held by the script itself
     flag("extend", extend)
     if not callable(progress):
         flag("progress", progress)
