@@ -36,6 +36,7 @@ LONG = {
     "hiratani2022perturbation/fig1",
     "hiratani2022perturbation/fig2",
     "hiratani2022perturbation/fig3",
+    "worschech2024scaling/best_rate",
     "worschech2024scaling/equations",
     "worschech2024scaling/fig1",
     "worschech2024scaling/fig15",
