@@ -31,7 +31,7 @@ from learndyn.theory.committee.power_law import learning_curve
 
 TITLE = "The best learning rate of power-law erf students over β and K, and the error it leaves"
 MIDDLE, LAST = 0.5, 0.75  # of the window, in ln α
-DASH = {"ms": 13, "mew": 1.3}
+CROSS = {"ms": 7, "mew": 1.2}
 SOURCE = "late stage with its noise, to first order"
 GUESS = "K = {}: our first guess, s/(1+s) of the critical rate, in the middle of the window"
 _TWO = "two rates of decay and two gains of noise: the guess is right for one unit alone"
@@ -145,9 +145,9 @@ def draw(data: xr.Dataset) -> Figure:
         at = {"K": K, "place": MIDDLE}
         limit = [best_rate.asymptotic(beta, K) for beta in fine]
         axes[1].plot(fine, limit, color=f"C{i}", lw=1)
-        axes[1].plot(betas, np.exp(linear["rate"].sel(at)), "_", color=f"C{i}", **DASH)
+        axes[1].plot(betas, np.exp(linear["rate"].sel(at)), "x", color=f"C{i}", **CROSS)
         axes[1].plot(betas, np.exp(least["rate"].sel(at)), **style)
-        axes[2].plot(betas, _exponents(data, linear).sel(K=K), "_", color=f"C{i}", **DASH)
+        axes[2].plot(betas, _exponents(data, linear).sel(K=K), "x", color=f"C{i}", **CROSS)
         axes[2].plot(betas, _exponents(data, least).sel(K=K), **style)
     axes[2].plot(fine, [learning_curve.exponent(beta) for beta in fine], color="0.3", lw=1.2)
     axes[1].set(xlabel="β", ylabel="best η / $\\eta_c$", ylim=(0, 0.55))
@@ -155,7 +155,7 @@ def draw(data: xr.Dataset) -> Figure:
     axes[2].set(xlabel="β", ylabel="exponent of the least error", ylim=(0, 1))
     axes[2].set_title("from the middle of the window on", fontsize=9)
     for axis, line in zip(axes[1:], ("theory, long window", "β/(1+β)"), strict=True):
-        styles = {"theory, finite L": {"color": "0.3", "ls": "", "marker": "_", **DASH}}
+        styles = {"theory, finite L": {"color": "0.3", "ls": "", "marker": "x", **CROSS}}
         styles |= {line: {"color": "0.3"}}
         legend(axis, styles, loc="lower right")
     return figure
