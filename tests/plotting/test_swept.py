@@ -33,6 +33,14 @@ def test_a_heat_map_with_its_contour():
     np.testing.assert_allclose(drawn[[0, -1]], 1, atol=1e-9)
 
 
+def test_equal_ratios_are_logarithmic_and_integers_have_their_ticks():
+    narrow = DATA.assign_coords(eta=np.geomspace(0.1, 0.8, 6))
+    axis = ld.plot(narrow, x="eta", y="key", value="error").axes[0]
+    assert axis.get_xscale() == "log" and list(axis.get_yticks()) == [0, 1, 2]
+    even = DATA.assign_coords(eta=np.linspace(0.1, 0.8, 6))
+    assert ld.plot(even, x="eta", y="key", value="error").axes[0].get_xscale() == "linear"
+
+
 def test_curves_by_colour():
     figure = ld.plot(DATA, x="eta", color="beta", value="ratio")
     (axis,) = figure.axes

@@ -13,6 +13,7 @@ from learndyn.plotting.panels import panels
 
 WIDE = 30.0  # a positive range this wide is drawn on a logarithmic scale
 CURVES = "viridis"
+TICKS = 12  # of integers, up to which each has its tick
 
 
 def plot_swept(
@@ -38,7 +39,7 @@ def plot_swept(
         contours: landmarks that the function stored, drawn on top of a heat map: a variable,
             whose contour at 1 is drawn, or variables with their levels.
         log: scales that are logarithmic, of "x", "y" and "c" (the value); "auto" where a wide
-            positive range makes it so.
+            positive range or, of an axis, equal ratios make it so.
 
     Returns:
         The figure.
@@ -101,6 +102,14 @@ def _wide(numbers: np.ndarray) -> bool:
     return bool(finite.size and finite.min() > 0 and finite.max() > WIDE * finite.min())
 
 
+def _geometric(numbers: np.ndarray) -> bool:
+    """Whether neighbours of an axis have equal ratios."""
+    if len(numbers) < 4 or numbers.dtype.kind != "f" or np.any(numbers <= 0):
+        return False
+    steps = np.diff(np.log(numbers))
+    return bool(np.all(np.abs(steps - steps[0]) < 1e-6 * abs(steps[0])))
+
+
 def _edges(numbers: np.ndarray, log: bool) -> np.ndarray:
     """Where cells end: half-way between neighbours."""
     places = np.log(numbers) if log else numbers.astype(float)
@@ -110,8 +119,9 @@ def _edges(numbers: np.ndarray, log: bool) -> np.ndarray:
     return np.exp(ends) if log else ends
 
 
-def _scaled(which: str, numbers: np.ndarray, log: str) -> bool:
-    return _wide(numbers) if log == "auto" else which in log
+def _scaled(which: str, numbers: np.ndarray, log: str, *, axis: bool = False) -> bool:
+    wide = _wide(numbers) or (axis and _geometric(numbers))
+    return wide if log == "auto" else which in log
 
 
 def _places(values: xr.DataArray, dim: str) -> tuple[np.ndarray, list[str] | None]:
@@ -133,12 +143,12 @@ def _map(axis: Axes, values: xr.DataArray, x: str, y: str, log: str) -> None:
     ends = {}
     for which, dim in (("x", x), ("y", y)):
         numbers, texts = _places(values, dim)
-        logarithmic = texts is None and _scaled(which, numbers, log)
+        logarithmic = texts is None and _scaled(which, numbers, log, axis=True)
         ends[dim] = _edges(numbers, logarithmic)
         getattr(axis, f"set_{which}label")(_label(values, dim))
         if logarithmic:
             getattr(axis, f"set_{which}scale")("log")
-        if texts is not None:
+        if texts is not None or (numbers.dtype.kind in "iu" and len(numbers) <= TICKS):
             getattr(axis, f"set_{which}ticks")(numbers, texts)
     drawn = values.transpose(y, x).values
     norm = LogNorm() if _scaled("c", drawn, log) else None
@@ -168,7 +178,7 @@ def _curves(axis: Axes, values: xr.DataArray, x: str, color: str | None, log: st
         axis.plot(numbers, one.values, "o-", ms=3, lw=1.2, color=shade, label=label)
     if texts is not None:
         axis.set_xticks(numbers, texts)
-    elif _scaled("x", numbers, log):
+    elif _scaled("x", numbers, log, axis=True):
         axis.set_xscale("log")
     if _scaled("y", values.values, log):
         axis.set_yscale("log")

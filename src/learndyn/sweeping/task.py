@@ -17,7 +17,8 @@ from learndyn.sweeping.function import unpacked
 from learndyn.sweeping.schema import Mismatch, Schema, differing
 from learndyn.sweeping.store import FAILED, FINISHED, RUNNING, Status, Store
 
-ENOUGH = 10.0  # seconds after which no second point is computed to judge the time of one
+# Seconds after which no second point is computed to judge the time of one: the first compiles.
+ENOUGH = 60.0
 LATE = "took longer than the {:g} s that a point may take; its worker was ended"
 
 
