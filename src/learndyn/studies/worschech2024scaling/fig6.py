@@ -3,14 +3,18 @@
 Left: flows from drawn teachers and students, averaged, real students beside some of them, and the
 law of the late stage in which every level starts unlearned, which has no free parameter. Exponents
 are means over starts with their intervals. Nothing is said of a regime that has not begun: where a
-student has no teacher of its own at the end, rows are open, without numbers. Right: Eq. 17 from the
-flow's state at α₀.
+student has no teacher of its own when the fit begins, rows are open, without numbers. Right: Eq. 17
+from the flow's state at α₀.
 
 The quick preset has K = M = 2 and 4 instead of 40, fewer starts and exponents, and η = 0.1 instead
 of 0.01, which rescales the clock of a flow; its students learn until ηα = 200, not 500. K = M = 8
 (one to two minutes a flow) and 40 are left to the other preset, which follows K = M = 4 and 8 for
-four times as long as 40. Sizes were chosen after flows at the keys 100 and 101, where K = M = 4 has
-found its teachers at ηα of 13 to 27.
+four times as long as 40.
+
+Sizes were chosen after flows at the keys 100 and 101, where K = M = 4 has found its teachers at ηα
+of 13 to 27. At key 0 and β = 1 one start did so at ηα = 200, in the midst of the fit: so the rule is
+asked where the fit begins, K = M = 4 and 8 run at β = 1.5 and twice as long, and chance above a fifth
+of an exponent no longer leaves a row open.
 """
 
 import dataclasses
@@ -33,19 +37,22 @@ from learndyn.theory.committee.late_stage import erf as erf_late
 from learndyn.theory.committee.power_law import corrections, learning_curve
 
 TITLE = "The asymptotic regime: error ∝ α^(−β/(1+β)), and Eq. 17 against the flow"
-VISIBLE = 0.2  # where finite L changes an exponent by more, a fit does not decide about it
+VISIBLE = 0.2  # where finite L changes an exponent by more, a fit does not decide about it; chance
+# that leaves more of it open is no excuse
 NEAR = 0.25  # |J − B|/|B| up to which a run is called late
 ALIGNED = 0.9  # overlap, as a cosine, from which on a student has found its teacher
+UNITS_BETA = 1.5  # of further units: finite L matters least there
 FIT = 5  # fits are over the last factor 5 in α
 LEVEL = 0.01  # chance of a false alarm of each statistical claim
 LEFT = "Fig. 6 left, Sec. 5.2"
 NEGLECTED = "levels learn from α = 0 or from the escape; next order |J − B|/|B|"
+NOT_RUN = "not run at this size, which the paper preset has"
 SETTLED = 4  # students are compared from half of their last α on, where flows left by a quarter
 
 
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """Left: exponents β at K = M, then further `units` at β = 1 until their own last α.
+    """Left: exponents β at K = M, then further `units` at UNITS_BETA until their own last α.
 
     The first `students` starts of K = M at β = 1 are also simulated, until `student_end`; sizes
     `not_run` are said to be open. Right: number of eigenvalues, dimension, last α and where Eq. 17
@@ -59,7 +66,7 @@ class Params:
     sigma_J: float = 1e-6
     end: float = 5e3
     units: tuple[int, ...] = (4,)
-    units_end: float = 5e3
+    units_end: float = 1e4
     not_run: tuple[int, ...] = (8, 40)
     students: int = 5
     student_end: float = 2e3
@@ -91,7 +98,7 @@ PRESETS = {
 def compute(params: Params, report: Report) -> xr.Dataset:
     """The flows of every case and start with their late law, students, and the late stage."""
     sizes = [(params.M, beta, params.end) for beta in params.betas]
-    sizes += [(M, 1.0, params.units_end) for M in params.units]
+    sizes += [(M, UNITS_BETA, params.units_end) for M in params.units]
     keys = range(params.starts * params.key, params.starts * (params.key + 1))
     jobs = [(size, key) for size in sizes for key in keys]
     rows = {job: _one(params, *job) for job in cases(jobs, report, end=0.7)}
@@ -121,7 +128,10 @@ def _times(params: Params, end: float) -> np.ndarray:
 
 
 def _one(params: Params, size: tuple[int, float, float], key: int) -> xr.Dataset:
-    """One flow, the law of its teacher, when it specialised and how far it is at the end."""
+    """One flow, the law of its teacher, when it specialised and how far it is at the end.
+
+    `apart` counts students without a teacher of their own where the fit begins.
+    """
     M, beta, end = size
     system, times = _system(params, M, beta), _times(params, end)
     start, lam = ld.start(system, key=key), _erf.eigenvalues(system)
@@ -129,9 +139,10 @@ def _one(params: Params, size: tuple[int, float, float], key: int) -> xr.Dataset
     t, plateau = start.state.T, float(_erf.predictions(system, start.state)["error_exact"])
     T, left = moment(t, lam, 1), float(_erf.leaving(record, plateau, 0.5).fillna(end))
     law = lambda alphas: erf_late.late_curve(alphas, t, T, lam, params.eta)
-    last = ld.Overlaps(record["Q"].values[-1], record["R"].values[-1], T)
     # Summed over levels, the overlaps are those of one level with λ = 1.
-    last = deviations.in_teachers_order(last, [1.0])
+    overlaps = lambda i: ld.Overlaps(record["Q"].values[i], record["R"].values[i], T)
+    fitted = int(np.argmax(times >= end / FIT))
+    first, last = (deviations.in_teachers_order(overlaps(i), [1.0]) for i in (fitted, -1))
     return xr.Dataset(
         {
             "alpha_left": ("point", times),
@@ -140,7 +151,7 @@ def _one(params: Params, size: tuple[int, float, float], key: int) -> xr.Dataset
             "law_from_escape": ("point", law(np.maximum(times - left, 0))),
             "escape": left,
             "distance": deviations.distance(last, [1.0]),
-            "apart": int(np.sum(deviations.alignments(last, [1.0]) < ALIGNED)),
+            "apart": int(np.sum(deviations.alignments(first, [1.0]) < ALIGNED)),
         }
     )
 
@@ -224,8 +235,12 @@ def check(data: xr.Dataset) -> list[Claim]:
     """Exponents as they are and corrected for finite L, students, the late law, and Eq. 17."""
     rows = _each(data)
     return [
-        *map(_aligned, rows),
-        *map(_never, data.attrs["not_run"].split()),
+        *(
+            _regime(_name(one), "students part when the fit begins")
+            for one in rows
+            if one["apart"].max()
+        ),
+        *(_regime(f"M = {M}", NOT_RUN) for M in data.attrs["not_run"].split()),
         *(found for one in rows for found in _exponents(one)),
         *map(_law, rows),
         *_beside(data),
@@ -233,18 +248,9 @@ def check(data: xr.Dataset) -> list[Claim]:
     ]
 
 
-def _aligned(one: xr.Dataset) -> Claim:
-    """Whether the asymptotic regime has begun; where not, nothing is said of it."""
-    said = f"{_name(one)}: asymptotic regime, students without a teacher of their own at the end"
-    sentence, apart = claim(f"{said}, most of all starts", LEFT), int(one["apart"].max())
-    if apart:
-        return sentence.open("the flow ends before")
-    return sentence.equals(apart, 0.0, within=0.0, because=f"cosine below {ALIGNED:g}, a count")
-
-
-def _never(M: str) -> Claim:
-    said = f"M = {M}: asymptotic regime, students without a teacher of their own at the end"
-    return claim(said, LEFT).open("not run at this size, which the paper preset has")
+def _regime(name: str, why: str) -> Claim:
+    """A regime of which nothing is said: a student has no teacher of its own, or none was run."""
+    return claim(f"{name}: asymptotic, every student has a teacher of its own", LEFT).open(why)
 
 
 def _exponents(one: xr.Dataset) -> list[Claim]:
@@ -257,20 +263,23 @@ def _exponents(one: xr.Dataset) -> list[Claim]:
     fall = f"{name}: the error falls as α to minus, mean of starts"
     less = f"{fall} and less the finite-L part of the late law"
     if one["apart"].max():
-        return [claim(text, LEFT).open("not asymptotic at the end") for text in (fall, less)]
+        return [
+            claim(text, LEFT).open("not asymptotic where the fit begins") for text in (fall, less)
+        ]
     plain, corrected = (claim(text, LEFT) for text in (f"{fall} (± {chance:.2g})", less))
     because = f"{NEGLECTED}; Student t at {LEVEL:.0%}, {len(error)} starts"
     both = [
         plain.equals(
-            error.mean(), s, within=abs(finite_size) + tolerance + chance,
+            error.mean(), s, within=abs(finite_size) + tolerance + min(chance, VISIBLE * s),
             because=f"finite L in the late law; {because}", rate=1 - LEVEL,
         ),
         corrected.equals(
-            s + (error - law).mean(), s, within=tolerance + paired, because=because,
+            s + (error - law).mean(), s, within=tolerance + min(paired, VISIBLE * s),
+            because=because,
             rate=1 - LEVEL,
         ),
     ]  # fmt: skip
-    decided = abs(finite_size) <= VISIBLE * s, tolerance + paired <= s / 2
+    decided = abs(finite_size) <= VISIBLE * s, tolerance <= s / 2
     whys = f"finite L makes it {law.mean():.3g} in the late law", "too early to exclude half of it"
     rows = zip(both, decided, whys, strict=True)
     return [found if sure else found.open(why) for found, sure, why in rows]
@@ -297,7 +306,7 @@ def _law(one: xr.Dataset) -> Claim:
     first_order = "first order in the overlaps, all levels unlearned at α = 0"
     sentence = claim(said, first_order, kind="finding")
     if one["apart"].max():
-        return sentence.open("not asymptotic at the end")
+        return sentence.open("not asymptotic where the fit begins")
     found = sentence.equals(gap[worst], 0.0, within=allowed[worst], because=NEGLECTED)
     return found.open(f"too early: |J − B|/|B| is {far:.2g}") if far > NEAR else found
 
@@ -324,7 +333,7 @@ def _beside(data: xr.Dataset) -> list[Claim]:
         name: np.array([*map(slope, part[name].values)]) for name in ("student", "student_flow")
     }
     less = xr.DataArray(slopes["student_flow"] - slopes["student"], dims="student_start")
-    noise = corrections.noise_factor(data.attrs["eta"]) - 1
+    noise, s = corrections.noise_factor(data.attrs["eta"]) - 1, learning_curve.exponent(beta)
     bound = lambda values: mean_bound(values, "student_start", LEVEL)
     chance = f"Student t at {LEVEL:.0%}, {int(soon.sum())} students"
     more = f"order η, as of linear units, whose slope is larger; {chance}"
@@ -332,7 +341,9 @@ def _beside(data: xr.Dataset) -> list[Claim]:
         sentences[0].equals(
             ratio.mean(), 1.0, within=noise + bound(ratio), because=more, rate=1 - LEVEL
         ),
-        sentences[1].equals(less.mean(), 0.0, within=bound(less), because=chance, rate=1 - LEVEL),
+        sentences[1].equals(
+            less.mean(), 0.0, within=min(bound(less), VISIBLE * s), because=chance, rate=1 - LEVEL
+        ),
     ]
 
 
