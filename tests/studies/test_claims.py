@@ -12,6 +12,7 @@ from learndyn.studies.claims import Claim, claim
 from learndyn.studies.statistics import (
     clopper_pearson,
     mean_square_bound,
+    median_interval,
     rank_slope,
     spread_exponent_error,
     student_bound,
@@ -147,6 +148,12 @@ def test_error_of_an_exponent_of_spreads():
     spreads = rng.standard_normal((3000, 4, count)).std(-1, ddof=1)
     found = np.polyfit(np.log(sizes), np.log(spreads).T, 1)[0]
     np.testing.assert_allclose(found.std(), spread_exponent_error(sizes, count), rtol=0.05)
+
+
+def test_a_median_with_its_interval():
+    found = median_interval([*range(1, 10), math.inf], level=0.05)
+    assert found == (5.5, 2.0, 9.0)  # P(Bin(10, ½) ≤ 1) = 0.0107, ≤ 2: 0.0547
+    assert median_interval([1.0, 2.0, 3.0]) == (2.0, -math.inf, math.inf)
 
 
 def test_a_rank_slope_is_not_carried_by_stragglers():

@@ -105,6 +105,31 @@ def mean_bound(values: xr.DataArray, over: str, level: float = 0.01) -> float:
     return student_bound(count, level=level) * error
 
 
+class Median(NamedTuple):
+    """A median, and its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def median_interval(values, level: float = 0.01) -> Median:
+    """The median of independent values of any law, with the interval between two of them.
+
+    Args:
+        values: numbers; infinite where all that is known is that they are larger.
+        level: chance that the interval misses the law's median.
+
+    Returns:
+        The median, and the interval, without ends where there are too few values for it.
+    """
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    beyond = int(stats.binom(len(ordered), 0.5).ppf(level / 2))
+    if not beyond:
+        return Median(float(np.median(ordered)), -np.inf, np.inf)
+    return Median(float(np.median(ordered)), *map(float, ordered[[beyond - 1, -beyond]]))
+
+
 def clopper_pearson(held: int, count: int, level: float = 0.95) -> tuple[float, float]:
     """The exact interval of a probability, of which so many of so many draws were seen.
 
