@@ -115,16 +115,16 @@ def _draw_error(axis, data: xr.Dataset) -> None:
     axis.axhline(float(data["error_exact"]), color="k", ls="--", lw=0.9, label="exact fixed point")
     predicted = SETTLING * tau + tau * linear_folds(data, R_star)[0]
     measured = SETTLING * tau + float(data["linear_length"])
-    axis.axvspan(SETTLING * tau, predicted, color="C2", alpha=0.15, lw=0)
-    label = f"linear stage, predicted: students {LINEAR:.0%} of $R^*$ apart"
-    axis.axvline(predicted, color="C2", lw=1.4, label=label)
+    label = f"predicted: to {LINEAR:.0%} of $R^*$ apart"
+    axis.axvspan(SETTLING * tau, predicted, color="C2", alpha=0.2, lw=0, label=label)
+    axis.axvline(predicted, color="C2", lw=1.4)
     height = float(np.interp(measured, data["time"], data["error"]))
     axis.plot(measured, height, "o", color="C2", ms=5, mfc="none", label="measured")
     axis.axvline(begin + _printed(data), color="C3", ls=":", lw=1.6,
-                 label="end of the plateau as printed (App. C.4)")  # fmt: skip
+                 label="its end as printed (App. C.4)")  # fmt: skip
     axis.set(xlabel="time [steps / N]", ylabel="generalisation error")
     axis.set(ylim=(0, 1.25 * float(data["height"])))
-    legend(axis, fontsize=7, loc="lower left")
+    legend(axis, fontsize=7, loc="lower left", frameon=True, framealpha=1, edgecolor="none")
 
 
 def _printed(data: xr.Dataset) -> float:
