@@ -85,6 +85,15 @@ def test_points_that_hang_or_kill_fail_alone(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_location_that_workers_do_not_reach_is_one_line():
+    def one(a):
+        return xr.Dataset({"y": float(a)})
+
+    with local(1) as client, pytest.raises(ValueError, match="that all workers reach"):
+        ld.sweep(one, {"a": range(3)}, store="memory://s.zarr", client=client, progress=False)
+
+
+@pytest.mark.slow
 def test_a_first_point_that_hangs_or_kills(tmp_path):
     def bad(a):
         import os

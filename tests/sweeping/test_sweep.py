@@ -11,7 +11,9 @@ import zarr
 import learndyn as ld
 from learndyn.sweeping import progress_of, resume
 from learndyn.sweeping import store as storing
+from learndyn.sweeping.function import packed
 from learndyn.sweeping.lock import held
+from learndyn.sweeping.task import Job, run_chunk
 
 T = np.linspace(0.0, 1.0, 4)
 
@@ -252,6 +254,14 @@ def test_a_store_that_is_not_on_disk(run):
     found.describe(owner={"who": json.dumps({"process": 1, "host": "other"}), "when": 2e10})
     with pytest.raises(ValueError, match="written by process 1 on other"):
         run(line, {"a": [1, 2], "b": [0.0]}, store=store)
+
+
+def test_a_worker_that_does_not_see_the_store_makes_no_other(tmp_path):
+    for location in (str(tmp_path / "elsewhere.zarr"), "memory://elsewhere.zarr"):
+        job = Job(location, packed(line), 0, None)
+        with pytest.raises(ValueError, match="does not find; allowed is a location that all"):
+            run_chunk(job, 0, {0: {"a": 1, "b": 0.0}}, {})
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

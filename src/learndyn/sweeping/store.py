@@ -88,7 +88,7 @@ class Store:
 
     Args:
         location: a path, or a location that fsspec has a driver for.
-        mode: "r" to read, "a" to write, and to make it where there is none.
+        mode: "r" to read, "r+" to write too, "a" to make it where there is none.
     """
 
     def __init__(self, location: str, mode: str = "r"):

@@ -15,7 +15,7 @@ import xarray as xr
 from learndyn.sweeping import store as storing
 from learndyn.sweeping.function import unpacked
 from learndyn.sweeping.schema import Mismatch, Schema, differing
-from learndyn.sweeping.store import FAILED, FINISHED, RUNNING, Status, Store
+from learndyn.sweeping.store import FAILED, FINISHED, RUNNING, Status, Store, StoreTrouble
 
 # Seconds after which no second point is computed to judge the time of one: the first compiles.
 ENOUGH = 60.0
@@ -104,7 +104,7 @@ def run_chunk(
     Returns:
         What came of it.
     """
-    store = Store(job.location, "a")
+    store = _store(job)
     first = number * store.chunk
     statuses = store.statuses(slice(first, first + store.chunk))
     # A worker whose client was killed may have been faster.
@@ -129,6 +129,20 @@ def run_chunk(
     store.write_statuses(first, statuses)
     failed = {r: statuses[r - first].message for r in begun if r not in records}
     return Done(len(points) - len(failed), failed)
+
+
+def _store(job: Job) -> Store:
+    """The client's store; not another one, where this worker sees other disks than the client."""
+    try:
+        found = Store(job.location, "r+")
+    except StoreTrouble:
+        found = None
+    if found is None or "chunk" not in found.attrs:
+        raise StoreTrouble(
+            f"store: got {job.location!r}, which the worker {_worker()} does not find; allowed is "
+            "a location that all workers reach"
+        )
+    return found
 
 
 def _judged(
@@ -195,7 +209,7 @@ def _limited(job: Job, row: int) -> Iterator[None]:
         return
 
     def expire() -> None:
-        Store(job.location, "a").mark_late(row)
+        Store(job.location, "r+").mark_late(row)
         os._exit(1)
 
     timer = threading.Timer(job.seconds, expire)
