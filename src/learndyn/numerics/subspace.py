@@ -111,17 +111,19 @@ def orthonormal(V: Array, instead: Array) -> Array:
     """Columns of V by Gram and Schmidt, each orthogonalised twice; `instead` of those that vanish.
 
     Args:
-        V: (size, s), s small: it is unrolled.
+        V: (size, s).
         instead: columns of the same shape.
 
     Returns:
         (size, s).
     """
-    found: list[Array] = []
-    for i in range(V.shape[1]):
+
+    def column(i, found):
         v = V[:, i]
         for _ in range(2):
-            v = v - sum(((u @ v) * u for u in found), start=jnp.zeros_like(v))
+            v = v - found @ (found.T @ v)
         size = jnp.sqrt(v @ v)
-        found.append(jnp.where(size > 0, v / jnp.where(size > 0, size, 1), instead[:, i]))
-    return jnp.stack(found, axis=1)
+        unit = jnp.where(size > 0, v / jnp.where(size > 0, size, 1), instead[:, i])
+        return found.at[:, i].set(unit)
+
+    return jax.lax.fori_loop(0, V.shape[1], column, jnp.zeros_like(V))

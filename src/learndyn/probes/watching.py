@@ -84,15 +84,16 @@ class Watched(AbstractStepProbe):
         values, vectors = _top(K, self.s)
         residual = jax.grad(lambda f: jnp.sum(problem.losses(f, x, y)))(output).reshape(-1)
         scale = jnp.asarray(squared_loss(problem).scale, K.dtype)
-        along = jnp.sum((residual @ vectors) ** 2) / (4 * scale * len(x))  # residual = 2 scale · r
+        top = vectors @ (residual @ vectors)
+        size = lambda part: jnp.sum(part**2) / (4 * scale * len(x))  # residual = 2 scale · r
         part = lambda index: losses if index is None else losses[index]
         return {
             "error": jnp.mean(losses),
             "rate": jnp.asarray(step.rate, K.dtype),
             "critical_rate": _critical(K, values[0], step.batch, len(x), scale),
             "kernel_norm": values[0],
-            "loss_top": along,
-            "loss_rest": jnp.mean(losses) - along,
+            "loss_top": size(top),
+            "loss_rest": size(residual - top),
             "batch_loss": jnp.mean(part(step.batch)),
             "batch_loss_after": jnp.where(step.first, jnp.nan, jnp.mean(part(step.before))),
         }

@@ -20,6 +20,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import xarray as xr
@@ -32,6 +34,7 @@ from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.zhu2024catapults import _training as training
 from learndyn.studies.zhu2024catapults._data import images
+from learndyn.studies.zhu2024catapults._watching import watched
 
 TITLE = "Raised learning rates trigger several catapults of gradient descent"
 
@@ -101,7 +104,7 @@ def _case(params: Params, name: str) -> training.Trained:
 def _seed(params: Params, name: str, case: training.Trained, seed: int) -> xr.Dataset:
     weights = training.weights_of(case, params.key + seed)
     critical, given = training.critical_rate(case, weights), CASES[name]
-    run = lambda rule: training.follow(case, weights, rule, params.steps)
+    run = lambda rule: _followed(case, weights, rule, params.steps)
     unit = critical / given.printed
     rates = [given.rates[0] * unit]
     found = {"first": run(ld.GradientDescent(rates[0]))}
@@ -126,11 +129,31 @@ def _seed(params: Params, name: str, case: training.Trained, seed: int) -> xr.Da
     return both.assign(critical=critical, segment=("time", segment))
 
 
+def _followed(case: training.Trained, weights: Any, rule: Any, steps: int) -> xr.Dataset:
+    """One run, every step of it: the loss, its parts and ‖K‖."""
+    run = watched(case.problem, case.network, weights, rule, steps, key=0, s=case.s)
+    named = {"error": "loss", "loss_top": "top", "kernel_norm": "kernel"}
+    run = run[list(named)].rename(named)
+    return run.assign(rest=run["loss"] - run["top"])
+
+
 def raised(at: Sequence[int], rates: Sequence[float]) -> ld.Optax:
-    """Gradient descent whose rate becomes the next one at each of some steps."""
-    steps = zip(at, rates[:-1], rates[1:], strict=False)
-    scales = {step: after / before for step, before, after in steps}
-    return ld.Optax(optax.sgd(optax.piecewise_constant_schedule(rates[0], scales)))
+    """Gradient descent whose rate becomes the next one, where there is one, at each of some steps.
+
+    The rates are seen by JAX, so that one program is compiled for all of them.
+    """
+    every = [rates[min(i, len(rates) - 1)] for i in range(len(at) + 1)]
+    update = jax.tree_util.Partial(_update, np.asarray(at), np.asarray(every, np.float32))
+    return ld.Optax(optax.GradientTransformation(_begin, update))
+
+
+def _begin(params: Any) -> jax.Array:
+    return jnp.zeros((), int)
+
+
+def _update(at: Any, rates: Any, gradients: Any, step: Any, params: Any = None) -> tuple[Any, Any]:
+    rate = rates[jnp.searchsorted(at, step, side="right")]
+    return jax.tree.map(lambda g: -rate * g, gradients), step + 1
 
 
 def draw(data: xr.Dataset) -> Figure:
