@@ -25,7 +25,6 @@ OLD = {
     "worschech2024scaling/fig17",
     "worschech2024scaling/fig18",
     "worschech2024scaling/fig20",
-    "worschech2024scaling/plateau_exact",
 }
 
 

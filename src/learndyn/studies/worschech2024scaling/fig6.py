@@ -196,6 +196,8 @@ def _draw_case(axes: list[Axes], one: xr.Dataset, color: str) -> None:
     for axis, factor in ((axes[0], 1), (axes[1], flat)):
         axis.plot(alpha, law * factor, ":", color=color, lw=1.4)
         axis.plot(alpha, error * factor, color=color, label=_name(one))
+    late = (alpha >= alpha[-1] / FIT).values
+    axes[1].plot(alpha[late], (error * flat)[late], color=color, lw=6, alpha=0.3)
 
 
 def _name(one: xr.Dataset) -> str:
@@ -210,12 +212,10 @@ def _label_left(axes: list[Axes], data: xr.Dataset) -> None:
     students = f"{data.sizes['student_start']} students, M = {a['M']}, β = 1"
     styles = {"late law, no fit": {"ls": ":"}, students: {"marker": "o", "ms": 2.5}}
     legend(axes[0], styles, loc="lower left", fontsize=7.5)
-    end = float(data["alpha_left"].max())
-    axes[1].axvspan(end / FIT, end, color="0.92", zorder=0)
     axes[1].axhline(1, color="0.5", lw=0.8)
     axes[1].set(xscale="log", yscale="log", xlabel="α [steps / N]")
     axes[1].set(ylabel=r"$\epsilon_g\,\alpha^{\beta/(1+\beta)}$, 1 at the end")
-    axes[1].set_title("flat where the power law holds (grey: fitted)", size=9)
+    axes[1].set_title("flat where the power law holds (wide: fitted)", size=9)
     for which in (axes[1].yaxis.set_major_formatter, axes[1].yaxis.set_minor_formatter):
         which("{x:g}")
 
