@@ -9,7 +9,10 @@ of its own. Runs that diverged are left out. A run that two studies make (a task
 rate and batch size) counts once.
 
 What is claimed is that the correlation of the alignment with log test error is below what chance
-allows once in a hundred for independent runs. After the first run seeds and wrong labels were made
+allows once in a hundred for independent runs; it is open where that is more than 0.5: so few runs
+cannot decide it. The two seeds of rank 4 in the quick preset are such; before that was asked for,
+its correlation was below chance's at one of three keys (five seeds at the other two: −0.62, which
+is, and −0.37, which is not). After the first run seeds and wrong labels were made
 groups, without which levels of test errors that differ from one draw of examples to the next
 enter; later, that runs were counted twice was seen and mended.
 """
@@ -33,6 +36,7 @@ TITLE = "AGOP alignment against test error over all runs, given rate and batch s
 STUDIES = {"fig4_8": fig4_8, "fig4_9": fig4_9, "fig4_10": fig4_10, "fig4_11": fig4_11}
 KEPT = "alignment", "test", "rate", "batch_size"
 PLAIN = "GD", "SGD"  # whose rates are those of the other studies
+DECIDED = 0.5  # the largest correlation that chance may have once in a hundred
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +146,9 @@ def check(data: xr.Dataset) -> list[Claim]:
     for name, one in sets.items():
         r, held = partial(one)
         said = f"{name}: alignment and log test error, partial correlation given rate and batch"
-        bound = correlation_bound(one.sizes["run"], held)
-        because = f"chance has it for {one.sizes['run']} runs once in a hundred"
-        rows.append(claim(said, "Section 4.4", kind="finding").at_most(r, -bound, because=because))
+        bound, count = correlation_bound(one.sizes["run"], held), one.sizes["run"]
+        because = f"chance has it for {count} runs once in a hundred"
+        row = claim(said, "Section 4.4", kind="finding").at_most(r, -bound, because=because)
+        few = f"{count} runs decide only correlations above {bound:.2f}: the preset paper has more"
+        rows.append(row if bound <= DECIDED else row.open(few))
     return rows

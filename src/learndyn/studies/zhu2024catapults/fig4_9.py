@@ -10,7 +10,10 @@ of a strong network, whose accuracy is printed. Panels (c) and (d), SVHN and Cel
 A trend is a slope against −log b of every seed, judged by Student's t. Chosen after the first
 runs: sizes and epochs of the quick preset; that targets have one variance; that 'little' of the
 rank-3 target is a quarter (0.83 of the variance was left at best); and that nothing is claimed of
-the digits' test errors, whose trend a few hundred test images do not show.
+the digits' test errors, whose trend a few hundred test images do not show. That the digits'
+alignment grows was claimed at first, and held at two of three keys (t 5.5 and 7.9; 0.8 at the
+third, 1.7 with nine seeds). All seeds of a key share one reference network, whose own spread
+theirs does not hold, so that Student's bound is none: it is open.
 """
 
 import dataclasses
@@ -70,6 +73,7 @@ PRESETS = {
         seeds=5,
     ),
 }
+_ONE = "seeds share one reference network: several are missing, whose spread a bound needs"
 _NO_TREND = "no trend is seen at rank 3, of which little is learned at any batch size"
 _DIVERGES = "some or all runs diverge: the target's variance is 14 (rank 3) and 4 (rank 4)"
 _FAILING = {
@@ -161,7 +165,9 @@ def _of_task(one: xr.Dataset, name: str) -> list[Claim]:
     kind = "finding" if name == "digits" else "claim"
     said = f"{name}: smaller batches raise the AGOP alignment"
     rows = [growing_as_batches_shrink(one["alignment"], said, source, kind=kind)]
-    if name != "digits":
+    if name == "digits":
+        rows = [rows[0].open(_ONE)]
+    else:
         said = f"{name}: smaller batches lower the test error"
         rows.append(growing_as_batches_shrink(-one["test"], said, source))
     if name == "rank3":
