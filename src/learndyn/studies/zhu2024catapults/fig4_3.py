@@ -12,7 +12,8 @@ that it does not spike; the Wide ResNet at 1.5 η_crit, since of narrow ones som
 controls are judged early; medians over seeds; a rise by half as the least spike. Bounds were
 written before: 0.9 for "corresponds to the spike", the root of the loss's rise for what the other
 eigenspaces may do in place of "decreases monotonically", which fails, as it does in the thesis's
-own words a page later ("almost").
+own words a page later ("almost"). That η_crit of the polynomial task is not the printed one was
+seen at the paper's size, and listed then.
 """
 
 import dataclasses
@@ -31,9 +32,11 @@ from learndyn.studies.zhu2024catapults._data import drawn, images
 
 TITLE = "Catapults of gradient descent occur in the top eigenspaces of the tangent kernel"
 MONOTONE = "the loss in other eigenspaces decreases monotonically: largest rise over its minimum"
+LISTED = {MONOTONE: "it rises while the top eigenspaces turn, by less than the loss does"}
+SMALLER = "the network that fits the print of Fig. 4.3 (a) has a third of the kernel printed here"
 FAILS = {
-    name: {MONOTONE: "it rises while the top eigenspaces turn, by less than the loss does"}
-    for name in ("quick", "paper")
+    "quick": LISTED,
+    "paper": {**LISTED, "polynomial: critical rate, mean of seeds": SMALLER},
 }
 
 
@@ -158,6 +161,8 @@ def draw(data: xr.Dataset) -> Figure:
         title = f"{PANELS[str(name)].network}, {PANELS[str(name)].source}\n{one['examples'].item()}"
         axis.set_title(f"{title}\n{rate}", fontsize=8)
     legend(axes[0], loc="upper right", fontsize=7)
+    left = [name for name in PANELS if name not in data["panel"]]
+    figure.suptitle(f"not run: {'; '.join(left)}" if left else "", fontsize=8)
     return figure
 
 
@@ -175,7 +180,7 @@ def check(data: xr.Dataset) -> list[Claim]:
     quiet = sum(_unexplained(run) for run in every)
     because = "what gradient descent needs to grow along an eigenvector"
     rows.append(claim(said, "Sec. 4.3", kind="finding").equals(quiet, 0, within=0, because=because))
-    return [*rows, *_printed(data, names), *_not_run()]
+    return [*rows, *_printed(data, names), *_not_run(names)]
 
 
 def _of_panel(data: xr.Dataset, name: str) -> list[Claim]:
@@ -236,6 +241,9 @@ def _printed(data: xr.Dataset, names: list[str]) -> list[Claim]:
     return rows
 
 
-def _not_run() -> list[Claim]:
+def _not_run(names: list[str]) -> list[Claim]:
     said = "5-layer FCN and CNN on two classes of SVHN: spikes in the top eigenspaces"
-    return [claim(said, "Fig. C.3").open("not run: the files of SVHN are not at hand")]
+    svhn = claim(said, "Fig. C.3").open("not run: the files of SVHN are not at hand")
+    left = [(name, panel) for name, panel in PANELS.items() if name not in names]
+    spikes = lambda name, panel: claim(f"{name}: spikes in the top eigenspaces", panel.source)
+    return [*(spikes(*each).open("not run: not among the panels") for each in left), svhn]
