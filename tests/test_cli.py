@@ -13,7 +13,7 @@ import pytest
 
 import learndyn as ld
 from learndyn.cli.run import FILES
-from learndyn.studies import registry, sources
+from learndyn.studies import registry, sources, times
 
 TINY = [
     "--set",
@@ -103,13 +103,21 @@ def test_show_says_what_a_run_would_do():
     assert found.stdout.startswith("bocchi2026escape/fig1  Order parameters of simulated")
     assert re.search(r"\n +quick +paper\n", found.stdout)
     assert re.search(r"\n  N +1000 +10000\n", found.stdout)
-    assert "under a minute on two cores" in found.stdout and "Data: quick reads no" in found.stdout
+    said = "Time: quick under 1 min on two cores; paper about 20 min on one core (estimated)\n"
+    assert said in found.stdout and "Data: quick reads no" in found.stdout
     assert found.stdout.count("(Fig. 1") >= 2
 
 
 def test_claims_and_data_are_read_from_the_source():
-    for study in registry.names():
-        assert sources.claims(study), study
+    names = list(registry.names())
+    claims = {study: sources.claims(study) for study in names}
+    assert all(claims.values())
+    every = [(said, source) for rows in claims.values() for said, source in rows]
+    assert not any("{" in said + source for said, source in every)
+    # Those of whose sentence nothing is known without data are few.
+    assert sum(not any(map(str.isalpha, said)) for said, _ in every) < len(every) / 10
+    assert set(times.PAPER) <= set(names)
+    assert times.of_paper("curvature2020linear/figS1") == "not measured"
     assert "cifar10" in sources.readers("zhu2024linearity/fig2_2")
     assert sources.readers("bocchi2026escape/fig1") == []
 

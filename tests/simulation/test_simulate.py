@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import learndyn as ld
@@ -94,11 +95,13 @@ def test_without_a_theory_the_error_is_held_out():
     assert abs(loss.mean() - float(record.error[0, 0])) < 4.5 * error
 
 
-def test_descent_on_an_unknown_population_is_refused():
+@pytest.mark.parametrize(
+    "rule", [ld.GradientDescent(0.2), ld.NaturalGradient(0.2), ld.Optax(optax.sgd(0.2))]
+)
+def test_descent_on_an_unknown_population_is_refused(rule):
     data = ld.TeacherStudent(ld.Isotropic(30), ld.Committee(1, "linear"))
-    mixed = ld.System(data, ld.Committee(3, "erf"), ld.GradientDescent(0.2))
-    with pytest.raises(ValueError, match="rule: got GradientDescent"):
-        simulate(mixed, [1])
+    with pytest.raises(ValueError, match=r"\Arule: got [^\n]*; allowed are deep linear [^\n]*\Z"):
+        ld.System(data, ld.Committee(3, "erf"), rule)
 
 
 def test_times_between_steps_are_told_once():

@@ -42,6 +42,7 @@ def run(
         raise ValueError("--workers: came without --all; allowed is both, or neither")
     from learndyn.numerics.progress import reporting
     from learndyn.records import save
+    from learndyn.records.schema import Stopwatch
     from learndyn.studies import registry, results
     from learndyn.studies.claims import complaints
     from learndyn.studies.tables import show_claims, tally_line
@@ -52,14 +53,14 @@ def run(
     params = registry.with_settings(own, options.settings(set_ or []) | given)
     folder = writable(out or os.path.join("results", study))
     print(f"{study}, preset {preset}: {params}", flush=True)
-    origin = results.describe(study, preset, params, own)
+    origin, watch = results.describe(study, preset, params, own), Stopwatch()
     # The bar ends last: with no one left to read it, the files are there all the same.
     with whole_files(folder, FILES) as write, reporting(True, study) as report:
         data = found.compute(params, report)
         data.attrs |= {"study": study, "preset": preset, "params": json.dumps(origin["params"])}
         write("data.nc", lambda path: save(data, path), whole=contextlib.nullcontext)
         claims = found.check(data)
-        said = results.to_json(origin, claims, listed)
+        said = results.to_json(origin | {"seconds": watch.seconds()}, claims, listed)
         write("claims.json", lambda path: path.write_text(said, encoding="utf-8"))
         figure = found.draw(data)
         write("figure.png", lambda path: figure.savefig(path, dpi=160))

@@ -7,17 +7,21 @@ from learndyn.cli.options import STUDY
 
 def show(study: STUDY) -> None:
     """Shows a study: title, parameters of its presets, time, data, claims."""
-    from learndyn.studies import registry, sources
+    from learndyn.studies import registry, sources, times
 
     found = registry.find(study)
     print(f"{study}  {found.TITLE}\n\n{inspect.getdoc(found)}\n\nParameters")
     for row in _parameters(found.PRESETS):
         print(f"  {row}")
     read = sources.readers(study)
-    print("\nTime: quick takes under a minute on two cores; paper has the paper's own size")
+    print(f"\nTime: quick under 1 min on two cores; paper {times.of_paper(study)}")
     print(f"Data: quick reads no files; paper {_data(read)}\n\nClaims")
-    for statement, source in sources.claims(study):
+    claims = sources.claims(study)
+    told = [(said, source) for said, source in claims if any(map(str.isalpha, said))]
+    for statement, source in told:
         print(f"  {statement} ({source})")
+    if len(told) < len(claims):
+        print("  and others, whose sentences are made of data alone")
 
 
 def _parameters(presets) -> list[str]:

@@ -197,6 +197,15 @@ class AbstractDeterministicRule(AbstractGradientRule):
     def samples(self) -> bool:
         return False
 
+    def check_network(self, problem: AbstractProblem, network: AbstractNetwork) -> None:
+        """Refuses a population of which the rule knows no closed form, as `velocity` would."""
+        teacher = getattr(problem, "teacher", None)
+        if not isinstance(teacher, AbstractNetwork) or problem.examples() is not None:
+            return
+        like = teacher.like(problem.input_shape)
+        if like is not None:  # only traced: nothing is computed
+            jax.eval_shape(lambda t: bool(self.velocity(problem, network, t)), like)
+
     def gradients(
         self,
         problem: AbstractProblem,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from learndyn import studies
 from learndyn.studies.results import files_of
+from learndyn.studies.sentences import Sentences
 
 READERS = frozenset(
     {
@@ -18,19 +19,12 @@ READERS = frozenset(
 def claims(study: str) -> list[tuple[str, str]]:
     """Statement and source of every `claim(…)` that the study writes, in its order.
 
-    What is known only of data stands in braces.
+    What is known only of data is "…".
     """
-    found, trees = [], list(_trees(study))
-    named: dict[str, ast.expr] = {
-        ast.unparse(node.targets[0]): node.value
-        for tree in trees
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-    }
-    text = lambda node: _text(named.get(ast.unparse(node)) or node)
-    for call in (node for tree in trees for node in ast.walk(tree)):
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "claim" and len(call.args) > 1:
-            found.append((text(call.args[0]), text(call.args[1])))
+    found, written = [], Sentences(list(_trees(study)))
+    for call, inside in written.calls:
+        if ast.unparse(call.func) == "claim" and len(call.args) > 1:
+            found += map(tuple, written.texts(call.args[:2], inside))
     return list(dict.fromkeys(found))
 
 
@@ -45,12 +39,3 @@ def _trees(study: str) -> Iterator[ast.Module]:
     folder = pathlib.Path(studies.__file__).parent / study.partition("/")[0]
     for name in files_of(study):
         yield ast.parse((folder / name).read_text(encoding="utf-8"))
-
-
-def _text(node: ast.expr) -> str:
-    if isinstance(node, ast.Constant):
-        return str(node.value)
-    if isinstance(node, ast.JoinedStr):
-        parts = (p if isinstance(p, ast.Constant) else None for p in node.values)
-        return "".join("{…}" if part is None else str(part.value) for part in parts)
-    return "{" + ast.unparse(node) + "}"
