@@ -90,3 +90,9 @@ def test_a_map_diverges_at_a_time():
     end = float(record.diverged_at)
     assert end in record.time.values
     assert np.all(np.isnan(record.error.values[record.time.values >= end]))
+
+
+def test_a_map_is_not_iterated_for_days():
+    said = r"\Atimes: got 1e\+12, which is step 5e\+14 of a map[^\n]*; allowed are steps up to 1e"
+    with pytest.raises(ValueError, match=said):
+        ld.solve(quadratic(0.1), [0, 1e12], order="finite")

@@ -32,6 +32,7 @@ from learndyn.theory import AbstractTheory, Coverage, Flow, Map, Noise, Refused,
 from learndyn.theory.dynamics import Explicit, Implicit, Stabilised, State
 
 ROWS = 256  # times in a piece of an iterated map
+MOST_STEPS = 10**11  # of an iterated map, whose step takes a tenth of a microsecond at least
 SOLVERS = {Explicit: "Dopri8", Implicit: "Rodas", Stabilised: "Chebyshev"}
 
 
@@ -97,6 +98,7 @@ def solve(
     coverage = found.covers_start(start.state, start.realise)
     steps = clock.step_numbers(times)
     if isinstance(moves, Map):
+        _check_steps(times, steps)
         warn_off_grid(times, steps, clock.steps, "solve")
     _warn_of_start(found, coverage)
     about = system.describe()  # before the work, which it must not be able to lose
@@ -140,6 +142,15 @@ def given(argument: str, capability: Any, value: Any) -> Any:
     if isinstance(capability, Refused):
         raise ValueError(f"{argument}: got {value!r}, but {capability.reason}; allowed is another")
     return capability
+
+
+def _check_steps(times: np.ndarray, steps: np.ndarray) -> None:
+    """Raises a ValueError where a map would be iterated for days."""
+    if steps[-1] > MOST_STEPS:
+        raise ValueError(
+            f"times: got {times[-1]:g}, which is step {steps[-1]:.3g} of a map, "
+            f"hours to days of iterating; allowed are steps up to {MOST_STEPS:.0e}"
+        )
 
 
 def _warn_of_start(theory: AbstractTheory, coverage: Coverage) -> None:
