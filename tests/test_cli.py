@@ -148,6 +148,7 @@ BAD = [
     (["run", "bocchi2026escape/fig1", "--preset", "huge"], "--preset: got 'huge'; allowed"),
     (["run", "bocchi2026escape/fig1", "--set", "q=1"], "--set q: no such parameter"),
     (["run", "bocchi2026escape/fig1", "--set", "N=many"], "--set N: got 'many'; allowed"),
+    (["run", "bocchi2026escape/fig5", "--set", "sizes=,"], "--set sizes: got ','; allowed are"),
     (["run", "bocchi2026escape/fig1", "--set", "N"], "--set: got 'N'; allowed is name=value"),
     (["run", "bocchi2026escape/fig1", "--runs", "many"], "--runs: got 'many'; allowed"),
     (["run", "bocchi2026escape/fig1", "--runs", "0"], "--runs: got 0; allowed is a positive"),
@@ -160,7 +161,7 @@ BAD = [
     (["replicate", "bocchi2026escape/fig1", "--keys", "0"], "--keys: got 0; allowed is a positive"),
     (["results", "nowhere"], "folder: got 'nowhere'; allowed is a folder"),
     (["draw"], "No such command 'draw'"),
-    (["run", "bocchi2026escape/fig1", "--set", "N=-5"], "dim: got -5; allowed is a positive"),
+    (["run", "bocchi2026escape/fig1", "--set", "N=-5"], "--set: got N=-5, with which the"),
 ]
 
 

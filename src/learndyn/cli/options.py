@@ -10,7 +10,10 @@ from learndyn.numerics.checks import positive_int, seed
 STUDY = Annotated[str, typer.Argument(help="paper/figure, as `learndyn list` shows it")]
 PRESET = Annotated[str, typer.Option(help="quick or paper")]
 OUT = Annotated[str, typer.Option(help="folder for the results")]
-SET = Annotated[list[str] | None, typer.Option("--set", help="name=value")]
+SET = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="name=value, or name=a,b,c where a preset has several"),
+]
 DATA_DIR = Annotated[str, typer.Option(help="folder of real data files")]
 
 CHECKS = {"runs": positive_int, "key": seed}  # of parameters that many studies have

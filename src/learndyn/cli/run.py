@@ -4,7 +4,7 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -55,7 +55,12 @@ def run(
     print(f"{study}, preset {preset}: {params}", flush=True)
     origin, watch = results.describe(study, preset, params, own), Stopwatch()
     # The bar ends last: with no one left to read it, the files are there all the same.
-    with whole_files(folder, FILES) as write, reporting(True, study) as report:
+    differs = origin["differs"]
+    with (
+        whole_files(folder, FILES) as write,
+        _blaming(differs),
+        reporting(True, study) as report,
+    ):
         data = found.compute(params, report)
         data.attrs |= {"study": study, "preset": preset, "params": json.dumps(origin["params"])}
         write("data.nc", lambda path: save(data, path), whole=contextlib.nullcontext)
@@ -68,18 +73,36 @@ def run(
         report(1.0)
     show_claims(claims, listed)
     if params != own:
-        _require_measured(claims, origin["differs"])
+        _require_measured(claims, differs)
     wrong = complaints(claims, listed, own=params == own)
     print("\n".join([*wrong, f"{tally_line(claims)}; files in {folder}"]))
     raise typer.Exit(1 if wrong else 0)
+
+
+@contextlib.contextmanager
+def _blaming(differs: Mapping[str, Sequence[Any]]) -> Iterator[None]:
+    """What breaks only because a parameter is not the preset's is bad input, and names it."""
+    try:
+        yield
+    except (ArithmeticError, IndexError, KeyError, ValueError) as error:
+        if not set(differs) - {"key"} or str(error).startswith("--set"):
+            raise
+        why = str(error).partition("\n")[0]
+        raise ValueError(
+            f"--set: got {_given(differs)}, with which the study breaks off ({why}); "
+            "allowed are values nearer to the presets'"
+        ) from error
+
+
+def _given(differs: Mapping[str, Sequence[Any]]) -> str:
+    return ", ".join(f"{name}={here}" for name, (_, here) in differs.items())
 
 
 def _require_measured(claims: Sequence["Claim"], differs: Mapping[str, Sequence[Any]]) -> None:
     """Where a setting leaves nothing to measure it is bad input: no claim of the paper fails."""
     for claim in claims:
         if claim.status == "fails" and not math.isfinite(claim.measured):
-            given = ", ".join(f"{name}={here}" for name, (_, here) in differs.items())
             raise ValueError(
-                f"--set: got {given}, which leaves nothing to measure for {claim.name!r}; "
-                "allowed are larger sizes, as the presets have"
+                f"--set: got {_given(differs)}, which leaves nothing to measure for "
+                f"{claim.name!r}; allowed are larger sizes, as the presets have"
             )

@@ -202,9 +202,19 @@ class AbstractDeterministicRule(AbstractGradientRule):
         teacher = getattr(problem, "teacher", None)
         if not isinstance(teacher, AbstractNetwork) or problem.examples() is not None:
             return
+        said = []
+
+        def tried(teacher: Weights) -> None:
+            try:
+                self.velocity(problem, network, teacher)
+            except ValueError as error:  # told below: JAX would add lines of its own
+                said.append(str(error))
+
         like = teacher.like(problem.input_shape)
-        if like is not None:  # only traced: nothing is computed
-            jax.eval_shape(lambda t: bool(self.velocity(problem, network, t)), like)
+        if like is not None:
+            jax.eval_shape(tried, like)  # only traced: nothing is computed
+        if said:
+            raise ValueError(said[0])
 
     def gradients(
         self,

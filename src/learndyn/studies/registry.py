@@ -148,8 +148,10 @@ _KINDS = {int: "an integer", float: "a number", str: "text"}
 
 def _read(name: str, text: str, old: Any) -> Any:
     if isinstance(old, tuple):
-        items = [item.strip() for item in text.strip("()").split(",")]
-        return tuple(_read(name, item, old[0] if old else "") for item in items if item)
+        items = [item for item in map(str.strip, text.strip("()").split(",")) if item]
+        if not items:
+            raise ValueError(f"--set {name}: got {text!r}; allowed are values with commas between")
+        return tuple(_read(name, item, old[0] if old else "") for item in items)
     kind = type(old)
     try:
         return kind(text)

@@ -50,12 +50,12 @@ class Sentences:
         for loop in ast.walk(inside):
             if isinstance(loop, ast.For | ast.comprehension):
                 names = _targets(loop.target)
-                rows = [dict(zip(names, row, strict=False)) for row in self._written(loop, names)]
-                if used & set(names) and rows:
-                    yield rows
+                given = self._written(loop, names) if used & set(names) else []
+                if given:
+                    yield [dict(zip(names, row, strict=False)) for row in given]
         asked = [argument.arg for argument in inside.args.args if argument.arg in used]
         places = [argument.arg for argument in inside.args.args]
-        rows = []
+        rows: list[Row] = []
         for call, around in self.calls if asked else ():
             if ast.unparse(call.func) == inside.name and around is not inside:
                 given = dict(zip(places, call.args, strict=False))
@@ -68,9 +68,9 @@ class Sentences:
 
     def _written(self, loop: ast.For | ast.comprehension, names: list[str]) -> list[list[ast.expr]]:
         """The rows of a loop over a list, or over a dict, that is written out."""
-        over = loop.iter
-        items = isinstance(over, ast.Call) and ast.unparse(over.func).endswith(".items")
-        over = over.func.value if items and isinstance(over.func, ast.Attribute) else over
+        over, items = loop.iter, False
+        if isinstance(over, ast.Call) and isinstance(over.func, ast.Attribute):
+            over, items = over.func.value, over.func.attr == "items"
         over = self._named.get(over.id, over) if isinstance(over, ast.Name) else over
         if isinstance(over, ast.Dict):
             keys = [key or ast.Constant(UNKNOWN) for key in over.keys]
