@@ -94,11 +94,11 @@ def _pairs(graph: Any) -> tuple[list[Any], list[tuple[Any, Any]]]:
         if not graph.is_directed():
             raise ValueError("graph: got one without directions; allowed is a networkx.DiGraph")
         return list(graph.nodes), [(u, v) for u, v, *_ in graph.edges]
-    if isinstance(graph, Mapping):
-        return list(graph), [(u, v) for u, after in graph.items() for v in after]
     try:
+        if isinstance(graph, Mapping):
+            return list(graph), [(u, v) for u, after in graph.items() for v in after]
         return [], [(u, v) for u, v in graph]
-    except (TypeError, ValueError):
+    except Exception:  # whatever an object of another kind raises when it is iterated
         allowed = "a networkx.DiGraph, a dict vertex → successors, or pairs (from, to)"
         raise ValueError(f"graph: got {a_kind(graph)}; allowed is {allowed}") from None
 
