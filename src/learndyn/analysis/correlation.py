@@ -36,6 +36,8 @@ def partial_correlation(x: Any, y: Any, given: Any = ()) -> float:
     for name, values in (("y", y), *(("given", v) for v in columns)):
         if x.ndim != 1 or values.shape != x.shape:
             raise ValueError(f"{name}: got shape {values.shape} beside {x.shape}; allowed is one")
+    # Scales play no part, and would overflow where they are squared.
+    x, y, *columns = (v / (np.max(np.abs(v), initial=0.0) or 1.0) for v in (x, y, *columns))
     design = np.column_stack([np.ones_like(x), *columns])
     rest = [v - design @ np.linalg.lstsq(design, v)[0] for v in (x, y)]
     for name, values, left in zip("xy", (x, y), rest, strict=True):

@@ -53,6 +53,8 @@ def tap(name: str, h: Array) -> Array:
     """
     instance("name", name, str, "a text")
     instance("h", h, (jax.Array, np.ndarray, np.generic), "an array")
+    if h.dtype.kind in "cOSUMm":  # not those of JAX's own, such as bfloat16
+        raise ValueError(f"h: got {h.dtype}; allowed is an array of real numbers")
     return _tap.bind(jnp.asarray(h), name=name)
 
 
