@@ -16,7 +16,6 @@ OLD = {
     "worschech2024scaling/equations",
     "worschech2024scaling/fig1",
     "worschech2024scaling/fig3",
-    "worschech2024scaling/fig4",
     "worschech2024scaling/fig5",
     "worschech2024scaling/fig6",
     "worschech2024scaling/fig14",
