@@ -21,8 +21,6 @@ OLD = {
     "worschech2024scaling/fig14",
     "worschech2024scaling/fig15",
     "worschech2024scaling/fig16",
-    "worschech2024scaling/fig18",
-    "worschech2024scaling/fig20",
 }
 
 
