@@ -56,6 +56,16 @@ LONG = {
     "test_perturbation.py::test_optax_transformations_learn_digits_from_it[adam]",
     "test_levels.py::test_a_large_first_level_makes_the_limit_approximate",
     "test_solve.py::test_flow_is_the_limit_of_small_learning_rates",
+    "test_theories.py::test_drift_is_the_slope_of_its_own_solution[erf]",
+    "test_theories.py::test_both_roads_give_one_schema[clipped]",
+    "test_catapult.py::test_large_kernels_are_followed_by_products",
+    "test_fluctuations.py::test_linear_student_without_noise[400-full]",
+    "test_erf.py::test_escape_of_the_true_trajectory",
+    "test_erf_hessian.py::test_curve_approaches_the_ode_where_the_linear_law_does_not",
+    "test_recursions.py::test_one_step_means_against_brute_force[sgd]",
+    "test_theory.py::test_drawn_grams_have_the_law_of_weights",
+    "test_quadratic.py::test_second_order_terms",
+    "test_taylor.py::test_twins_train_under_every_kind_of_rule[equinox]",
 }
 
 

@@ -56,6 +56,8 @@ LONG = {
     "hiratani2022perturbation/figS4",
     "hiratani2022perturbation/figS5",
     "zhu2024catapults/fig4_10",
+    "zhu2024catapults/fig4_5",
+    "zhu2024quadratic/figB_2",
     "zhu2024catapults/fig4_11",
     "zhu2024catapults/fig4_8",
     "zhu2024catapults/fig4_9",

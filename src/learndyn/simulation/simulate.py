@@ -92,7 +92,7 @@ def simulate(
     one_of("dtype", dtype, ("float32", "float64"))
     probes, theory = _probes(probes), find_theory(system)
     number = len(starts) if isinstance(starts, list | tuple) else 1
-    method, chain = choose(system, theory, method, probes, number * runs, dtype)
+    method, chain = choose(system, theory, method, probes, max(number, 1) * runs, dtype)
     room.check_step(system, chain)
     rate = check_flow(system).learning_rate if method == "flow" else None
     clock = clock_of(system, theory) if rate is None else continuous(rate, 1.0)
