@@ -13,7 +13,8 @@ and sizes of the quick preset, and that near-zero weights are tried at rank 2 al
 them do not move in so few steps, and the thesis does not print their rates; that nothing is
 claimed of the digits, whose errors a few hundred test images do not tell apart; that the alignment
 of the full-rank task is compared with rank 2's gain, a quarter of it (no wrong data turned the
-first form).
+first form). At two fresh keys that near-zero weights align best held at none, that they have the
+least test loss at one, and that each raise makes one catapult at one: six seeds are too few.
 """
 
 import dataclasses
