@@ -15,6 +15,7 @@ import dataclasses
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
@@ -87,6 +88,8 @@ def draw(data: xr.Dataset) -> Figure:
     rms = np.sqrt((data["deviation"] ** 2).mean("run"))
     axes[0].loglog(N, rms, "o", color="C0", label="runs, fixed start")
     axes[0].loglog(N, rms[0].values * (N / N[0]) ** -0.5, "-", color="0.5", label="$N^{-1/2}$")
+    axes[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes[0].yaxis.set_major_formatter("{x:g}")
     axes[0].set_ylabel(r"rms deviation of $\rho$ from the ODE")
     stray = data["stray"].median("run")
     axes[1].loglog(N, stray, "s", color="C1", label=r"runs, $\rho_0\sim N^{-1/2}$")
