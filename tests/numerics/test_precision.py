@@ -1,4 +1,4 @@
-"""Products in full precision, where the caller has set another."""
+"""Products in full precision, but where the caller has asked for another."""
 
 from typing import Any
 
@@ -26,3 +26,8 @@ def test_probes_compute_so():
     now: Any = lambda: getattr(config, "jax_default_matmul_precision")  # noqa: B009
     in_float64(lambda: seen.append(now()))()
     assert seen == ["highest"] and now() is None
+
+
+def test_who_asks_for_another_precision_gets_it():
+    with jax.default_matmul_precision("default"), full_precision():
+        assert not precision_of(lambda x: x @ x)

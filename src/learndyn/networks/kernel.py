@@ -15,6 +15,7 @@ from learndyn.numerics.types import Array
 
 SHARE = 4  # a kernel may take this part of the memory, since its terms are added up
 BLOCK = 2**26  # numbers that the rows of one block of examples may take, 512 MB in float64
+ROWS = 8  # the part of an accelerator's memory that they may take there
 
 
 def kernel(
@@ -23,7 +24,7 @@ def kernel(
     x: Array,
     x2: Array | None = None,
     *,
-    block: int = BLOCK,
+    block: int | None = None,
 ) -> Array:
     """⟨∂f_a(x_i)/∂w, ∂f_b(x'_j)/∂w⟩ of all pairs of examples and outputs.
 
@@ -36,7 +37,7 @@ def kernel(
         weights: a pytree of arrays of floats.
         x: inputs, (n, …).
         x2: the other inputs, (n', …); None for the same.
-        block: numbers.
+        block: numbers; None for `block_of` the device.
 
     Returns:
         The kernel, (n, k, n', k), outputs flattened.
@@ -55,6 +56,7 @@ def kernel(
     rows = lambda part: jax.lax.optimization_barrier(rows_of(apply, weights, part))
     output = jax.eval_shape(apply, weights, x[:1])
     check_fits(len(x), len(other), output.size, output.dtype.itemsize)
+    block = block_of(output.dtype.itemsize) if block is None else block
     size = max(2, block // _numbers(rows, x))
     if x2 is None and len(x) <= size:
         found = rows(x)
@@ -66,6 +68,16 @@ def kernel(
     found = jnp.moveaxis(found, 1, 3)  # (blocks, n, k, blocks', n', k)
     a, b, k, c, d, _ = found.shape
     return found.reshape(a * b, k, c * d, k)[: len(x), :, : len(other)]
+
+
+def block_of(itemsize: int) -> int:
+    """Numbers that the rows of one block may take: on an accelerator an eighth of its memory.
+
+    There backward passes that are repeated for other blocks are what takes the time.
+    """
+    if jax.devices()[0].platform == "cpu":
+        return BLOCK
+    return max(BLOCK, memory() // (ROWS * itemsize))
 
 
 def _twice(x: Array) -> Array:

@@ -16,14 +16,27 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @contextlib.contextmanager
-def full_precision() -> Iterator[None]:
+def full_precision(asked: str | None = None) -> Iterator[None]:
     """Float64 where it is asked for, and float32 products of float32 on accelerators.
 
     GPUs multiply float32 matrices with ten bits of mantissa (TF32) unless told otherwise; on CPUs
-    it changes nothing. It holds for the thread that enters it.
+    it changes nothing. A caller who has set JAX's `default_matmul_precision` has told otherwise,
+    and gets that. It holds for the thread that enters it.
+
+    Args:
+        asked: the precision of products of float32; None for `products()` of this thread.
+
+    Yields:
+        Nothing.
     """
-    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+    with jax.enable_x64(True), jax.default_matmul_precision(asked or products()):
         yield
+
+
+def products() -> str:
+    """The precision of products of float32: the caller's, or the highest where none is set."""
+    asked: Any = getattr(jax.config, "jax_default_matmul_precision")  # noqa: B009
+    return asked or "highest"
 
 
 def in_float64(function: F) -> F:

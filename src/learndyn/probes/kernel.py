@@ -49,7 +49,7 @@ def ntk(model: Any, x: Given, x2: Given | None = None) -> Array:
 
     From the inputs and node gradients of dense layers and convolutions wherever the network has
     them, in one backward pass an output; by rows of the Jacobian for other weights, in blocks of
-    `networks.kernel.BLOCK` numbers. Each example's outputs must depend on its own input alone.
+    `networks.kernel.block_of` numbers. Each example's outputs must depend on its own input alone.
 
     Args:
         model: a network with its weights, or a module of equinox or PyTorch.

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from learndyn.networks import Model
 from learndyn.numerics.checks import positive_int
-from learndyn.numerics.subspace import top_of, top_subspace
+from learndyn.numerics.subspace import top_of, top_subspace, whole
 from learndyn.numerics.types import Array
 from learndyn.problems import AbstractProblem
 from learndyn.records import Variable
@@ -14,6 +14,7 @@ from learndyn.rules.critical import kernel_matrix, squared_loss
 from learndyn.rules.watching import AbstractStepProbe, Step
 
 BESIDE, TURNS = 4, 30  # of subspace iteration: vectors beside those asked for, and products
+FEW = 16  # vectors up to which it is taken: among more, neighbours lie too close for so few turns
 
 
 class Watched(AbstractStepProbe):
@@ -29,8 +30,8 @@ class Watched(AbstractStepProbe):
         loss_top, loss_rest             the loss in the top s eigenspaces of K, and outside
         batch_loss, batch_loss_after    of the batch; of the last step's batch, after that step
 
-    Eigenvectors are exact to rounding on a CPU; elsewhere, where that is slow, they come from
-    subspace iteration. It needs a `Dataset` with a `SquaredLoss`.
+    Eigenvectors are exact to rounding on a CPU; elsewhere, where that is slow, up to `FEW` come
+    from subspace iteration. It needs a `Dataset` with a `SquaredLoss`.
 
     Args:
         s: number of eigenvectors, up to examples × outputs.
@@ -111,7 +112,7 @@ def _critical(K: Array, top: Array, batch: Array | None, examples: int, scale: A
 def _top(K: Array, s: int) -> tuple[Array, Array]:
     """The top eigenvalues, descending, and their vectors."""
     return jax.lax.platform_dependent(
-        K, cpu=lambda K: top_of(K, s), default=lambda K: iterated(K, s)
+        K, cpu=lambda K: top_of(K, s), default=lambda K: (iterated if s <= FEW else whole)(K, s)
     )
 
 

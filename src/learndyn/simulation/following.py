@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from learndyn.numerics.pieces import Piece, nothing, pieces
-from learndyn.numerics.precision import full_precision, to_numpy
+from learndyn.numerics.precision import full_precision, products, to_numpy
 from learndyn.records import Recording
 from learndyn.simulation.parallel import in_threads
 
@@ -87,9 +87,10 @@ def follow(
         jax.block_until_ready(engine.record(engine.begin(groups[0]), nothing(rows)))
 
     taken: list[int] = []
+    asked = products()  # in this thread: one that is begun has a configuration of its own
 
     def work(group: Group, stop: threading.Event) -> None:
-        with full_precision():  # a thread has a configuration of its own
+        with full_precision(asked):
             runs, last = group.runs.stop - group.runs.start, int(steps[-1])
             for piece, carried, read in _pieces(engine, group, steps, rows, stop):
                 taken.append(piece.steps * runs)

@@ -19,7 +19,7 @@ from learndyn.numerics.checks import (
     shown,
     warn_off_grid,
 )
-from learndyn.numerics.precision import full_precision
+from learndyn.numerics.precision import full_precision, products
 from learndyn.numerics.progress import Counter, Report, reporting
 from learndyn.records import Recording, Variable, make_record
 from learndyn.records.schema import Stopwatch
@@ -134,6 +134,7 @@ def simulate(
             "method": method,
             "generator": "Philox4x32-10" if system.rule.samples else "none",
             "dtype": plan.dtype,
+            **({} if jax.default_backend() == "cpu" else {"products": products()}),
             "key": key,
             **about,
             **said,

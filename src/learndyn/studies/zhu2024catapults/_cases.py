@@ -34,16 +34,24 @@ IMAGES = {
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """Inputs, training and held-out examples; widths of networks with two and four layers."""
+    """Inputs, training examples of networks with two and four layers, held-out ones; widths."""
 
     dim: int = 40
     n: int = 320
+    n_deep: int = 320
     held_out: int = 800
     shallow: int = 256
     deep: int = 96
 
+    @property
+    def said(self) -> str:
+        """Numbers of examples and widths, for figures."""
+        n = f"{self.n}" if self.n == self.n_deep else f"{self.n} and {self.n_deep}"
+        return f"n = {n}, widths {self.shallow} and {self.deep}"
 
-PAPER = Sizes(100, 2000, 5000, 1024, 256)
+
+PAPER = Sizes(100, 2000, 2000, 5000, 1024, 256)
+FEWER = dataclasses.replace(PAPER, n_deep=1000)  # in Figs. 4.8, 4.11 and C.16
 FULL = 100, 128, 2000  # inputs, training and held-out examples of Fig. C.17, in all presets
 
 
@@ -60,13 +68,14 @@ def task_of(name: str, sizes: Sizes, seed: int, key: int, *, label_noise: float 
     Returns:
         The task.
     """
+    n = sizes.n if name in SHALLOW else sizes.n_deep
     if name in IMAGES:
         given = IMAGES[name]
         pool = pool_of(name, *given[:2], key, given.kind, given.epochs, parity=given.parity)
-        return image_task(pool, sizes.n, seed, label_noise=label_noise)
+        return image_task(pool, n, seed, label_noise=label_noise)
     if name == "full":
         return full_rank_task(*FULL, seed)
-    return polynomial_task(name, sizes.dim, sizes.n, sizes.held_out, seed)
+    return polynomial_task(name, sizes.dim, n, sizes.held_out, seed)
 
 
 def model_of(name: str, task: Task, sizes: Sizes, seed: int, **more: Any) -> ld.Model:

@@ -7,10 +7,10 @@ four. Biases, which App. C.6 prints, are left out for the same reason. Weights a
 from different streams of a key.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 import xarray as xr
 
@@ -19,6 +19,7 @@ from learndyn.analysis.catapults import Catapults
 from learndyn.networks.base import AbstractNetwork
 from learndyn.rules.base import AbstractRule
 from learndyn.studies.zhu2024catapults._data import Task
+from learndyn.studies.zhu2024catapults._watching import watched
 
 WEIGHTS = 11  # stream of the weights
 HALF = 0.5  # rate of the controls, in units of η_crit
@@ -33,14 +34,12 @@ class Trained(NamedTuple):
         network: without weights.
         s: how many top eigenvectors of the kernel are taken apart.
         problem: the task with its loss, one for all runs: programs are compiled once for it.
-        probe: what is read of a model.
     """
 
     task: Task
     network: AbstractNetwork
     s: int
     problem: ld.Dataset
-    probe: Callable[[ld.Model], Any]
 
 
 def dense_network(task: Task, width: int, **options: Any) -> ld.MLP:
@@ -69,20 +68,14 @@ def _outputs(task: Task) -> int:
 
 
 def trained(task: Task, network: AbstractNetwork, s: int) -> Trained:
-    """A network with its task, and a probe of ‖K‖ and of the loss in the top s eigenspaces."""
-    problem = task.problem
-    x, y = task.x, task.y
-
-    def probe(model: ld.Model) -> Any:
-        parts = ld.probes.split_loss(model, x, y, loss=problem.loss, s=s)
-        return jnp.stack([*parts, ld.probes.ntk_spectrum(model, x, 1)[0]])
-
-    return Trained(task, network, s, problem, probe)
+    """A network with its task, of whose kernel the top s eigenspaces are taken apart."""
+    return Trained(task, network, s, task.problem)
 
 
 def weights_of(case: Trained, seed: int) -> Any:
-    """Initial weights of a seed."""
-    return case.network.sample(np.random.default_rng([seed, WEIGHTS]), case.task.x.shape[1:])
+    """Initial weights of a seed, in the precision that they are trained in."""
+    rng = np.random.default_rng([seed, WEIGHTS])
+    return jax.tree.map(np.float32, case.network.sample(rng, case.task.x.shape[1:]))
 
 
 def critical_rate(case: Trained, weights: Any) -> float:
@@ -105,15 +98,10 @@ def follow(case: Trained, weights: Any, rule: AbstractRule, steps: int, key: int
     Returns:
         The histories, blank from where the run has diverged.
     """
-    system = ld.System(case.problem, case.network, rule)
-    begin, times = ld.start(system, weights=weights), np.arange(steps + 1.0)
-    record = ld.simulate(
-        system, times, start=begin, method="direct", key=key, probes={"spaces": case.probe}
-    ).isel(run=0, drop=True)
-    top, rest, kernel = np.moveaxis(record["spaces"].values.astype(float), -1, 0)
-    loss = record["error"].values.astype(float)
-    named = {"loss": loss, "top": top, "rest": rest, "kernel": kernel}
-    return xr.Dataset({n: ("time", v) for n, v in named.items()}, {"time": times})
+    run = watched(case.problem, case.network, weights, rule, steps, key=key, s=case.s)
+    named = {"error": "loss", "loss_top": "top", "kernel_norm": "kernel"}
+    run = run[list(named)].rename(named)
+    return run.assign(rest=run["loss"] - run["top"])
 
 
 def catapults(run: xr.Dataset, **options: Any) -> Catapults:

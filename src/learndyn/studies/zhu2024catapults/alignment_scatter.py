@@ -63,7 +63,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
         tasks = tuple(task for task in own.tasks if task in params.tasks)
         given = dataclasses.replace(own, seeds=params.seeds, tasks=tasks, key=params.key)
         within = lambda done, begin=number: report((begin + done) / len(STUDIES))
-        parts.append(_rows(study.compute(given, within), name, given.n))
+        parts.append(_rows(study.compute(given, within), name))
     return _once(xr.concat(parts, "run"))
 
 
@@ -76,10 +76,8 @@ def _once(data: xr.Dataset) -> xr.Dataset:
     return data.isel(run=list(first.values()))
 
 
-def _rows(data: xr.Dataset, study: str, n: int) -> xr.Dataset:
+def _rows(data: xr.Dataset, study: str) -> xr.Dataset:
     """The runs of a study in a row."""
-    if "batch" not in data:
-        data = data.assign(batch=n)
     data = data.assign(batch_size=data["batch"])
     which = data["task"]
     if study == "fig4_9":

@@ -68,7 +68,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
         xr.concat([rows[name, params.key + i] for i in range(params.seeds)], "seed")
         for name in params.tasks
     ]
-    said = f"d = {params.dim}, n = {params.n}, widths {params.shallow} and {params.deep}"
+    said = f"d = {params.dim}, {params.said}"
     data = xr.concat(tasks, xr.Variable("task", list(params.tasks)))
     return data.assign_attrs(size=said)
 

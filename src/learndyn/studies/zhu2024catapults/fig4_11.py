@@ -25,7 +25,7 @@ from learndyn.plotting import legend, panels
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.statistics import correlation_bound
-from learndyn.studies.zhu2024catapults._cases import PAPER, Sizes, model_of, task_of
+from learndyn.studies.zhu2024catapults._cases import FEWER, Sizes, model_of, task_of
 from learndyn.studies.zhu2024catapults._features import best, course
 
 TITLE = "Test loss and AGOP alignment over optimisers, each at its best rate of a grid"
@@ -61,7 +61,7 @@ class Params(Sizes):
 PRESETS = {
     "quick": Params(),
     "paper": Params(
-        **dataclasses.asdict(PAPER), tasks=("rank2", "rank4"), batch=100, steps=3000, readings=30
+        **dataclasses.asdict(FEWER), tasks=("rank2", "rank4"), batch=100, steps=3000, readings=30
     ),
 }
 
@@ -76,7 +76,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
         )
         for name in params.tasks
     ]
-    said = f"d = {params.dim}, n = {params.n}, batch {params.batch}, {params.steps} steps"
+    said = f"d = {params.dim}, {params.said}, batch {params.batch}, {params.steps} steps"
     data = xr.concat(tasks, xr.Variable("task", list(params.tasks)))
     return data.assign_attrs(size=said)
 
@@ -90,8 +90,7 @@ def _optimiser(params: Params, name: str, optimiser: str) -> xr.Dataset:
         batch = {} if optimiser == "GD" else {"batch": params.batch, "sampling": "epochs"}
         rule = ld.Optax(made, **batch)
         runs = [_run(params, name, rule, steps, params.key + i) for i in range(params.seeds)]
-        size = params.n if optimiser == "GD" else params.batch
-        row = xr.concat(runs, "seed").assign(rate=factor * printed, batch=size)
+        row = xr.concat(runs, "seed").assign(rate=factor * printed)
         rows.append(row)
     return xr.concat(rows, xr.Variable("factor", list(FACTORS)))
 
@@ -111,7 +110,8 @@ def _scaled(
 
 def _run(params: Params, name: str, rule: Any, steps: np.ndarray, seed: int) -> xr.Dataset:
     task = task_of(name, params, seed, params.key)
-    return best(course(task, model_of(name, task, params, seed), rule, steps, key=seed))
+    found = best(course(task, model_of(name, task, params, seed), rule, steps, key=seed))
+    return found.assign(batch=rule.batch or len(task.data.x))
 
 
 def at_best_rate(data: xr.Dataset) -> xr.Dataset:

@@ -54,8 +54,8 @@ PANELS = {
     "CNN": Panel("Figs. 4.3 (b), C.2 (b)", "5-layer CNN", 8 / 4.5, 4.5),
     "polynomial": Panel("Fig. C.4 (a, b)", "5-layer FCN", 5 / 1.9, 1.9),
     "WRN": Panel("Fig. C.4 (c, d)", "Wide ResNet", 3 / 1.5, 1.5),
-    "FCN, 10 classes": Panel("Fig. C.5 (a, b)", "5-layer FCN", 100 / 34, 34.0),
-    "CNN, 10 classes": Panel("Fig. C.5 (c, d)", "5-layer CNN", 80 / 16, 16.0),
+    "FCN 10 classes": Panel("Fig. C.5 (a, b)", "5-layer FCN", 100 / 34, 34.0),
+    "CNN 10 classes": Panel("Fig. C.5 (c, d)", "5-layer CNN", 80 / 16, 16.0),
 }
 
 
@@ -63,7 +63,7 @@ PANELS = {
 class Params:
     """Panels; data, numbers of examples; sizes of networks; s; steps, seeds of weights, key."""
 
-    panels: tuple[str, ...] = ("FCN", "CNN", "polynomial", "WRN", "FCN, 10 classes")
+    panels: tuple[str, ...] = ("FCN", "CNN", "polynomial", "WRN", "FCN 10 classes")
     data: str = "digits"
     examples: int = 64
     examples_wrn: int = 48

@@ -34,7 +34,6 @@ from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.zhu2024catapults import _training as training
 from learndyn.studies.zhu2024catapults._data import images
-from learndyn.studies.zhu2024catapults._watching import watched
 
 TITLE = "Raised learning rates trigger several catapults of gradient descent"
 
@@ -104,7 +103,7 @@ def _case(params: Params, name: str) -> training.Trained:
 def _seed(params: Params, name: str, case: training.Trained, seed: int) -> xr.Dataset:
     weights = training.weights_of(case, params.key + seed)
     critical, given = training.critical_rate(case, weights), CASES[name]
-    run = lambda rule: _followed(case, weights, rule, params.steps)
+    run = lambda rule: training.follow(case, weights, rule, params.steps)
     unit = critical / given.printed
     rates = [given.rates[0] * unit]
     found = {"first": run(ld.GradientDescent(rates[0]))}
@@ -127,14 +126,6 @@ def _seed(params: Params, name: str, case: training.Trained, seed: int) -> xr.Da
     segment = np.searchsorted(given.at, np.arange(params.steps + 1), side="right")
     both = xr.concat(list(found.values()), xr.DataArray(list(found), dims="case", name="case"))
     return both.assign(critical=critical, segment=("time", segment))
-
-
-def _followed(case: training.Trained, weights: Any, rule: Any, steps: int) -> xr.Dataset:
-    """One run, every step of it: the loss, its parts and ‖K‖."""
-    run = watched(case.problem, case.network, weights, rule, steps, key=0, s=case.s)
-    named = {"error": "loss", "loss_top": "top", "kernel_norm": "kernel"}
-    run = run[list(named)].rename(named)
-    return run.assign(rest=run["loss"] - run["top"])
 
 
 def raised(at: Sequence[int], rates: Sequence[float]) -> ld.Optax:

@@ -61,12 +61,12 @@ PANELS = {
     "CNN": Panel("Figs. 4.7 (b), C.8", "5-layer CNN", 8 / 4.5),
     "WRN": Panel("Figs. 4.7 (c), C.8", "Wide ResNet", 3 / 1.5),
     "ViT": Panel("Figs. 4.7 (d), C.8", "ViT-4", 1.5),
-    "FCN, standard": Panel("Fig. C.9 (a)", "5-layer FCN, standard", 1.5),
-    "CNN, standard": Panel("Fig. C.9 (b)", "5-layer CNN, standard", 1.5),
-    "WRN, standard": Panel("Fig. C.9 (c)", "Wide ResNet, standard", 1.5),
-    "ViT, standard": Panel("Fig. C.9 (d)", "ViT-4, standard", 1.5),
-    "FCN, large": Panel("Fig. C.11 (a)", "5-layer FCN", 6 / 3.6, "many"),
-    "CNN, large": Panel("Fig. C.11 (b)", "5-layer CNN", 8 / 4.5, "many"),
+    "FCN standard": Panel("Fig. C.9 (a)", "5-layer FCN, standard", 1.5),
+    "CNN standard": Panel("Fig. C.9 (b)", "5-layer CNN, standard", 1.5),
+    "WRN standard": Panel("Fig. C.9 (c)", "Wide ResNet, standard", 1.5),
+    "ViT standard": Panel("Fig. C.9 (d)", "ViT-4, standard", 1.5),
+    "FCN large": Panel("Fig. C.11 (a)", "5-layer FCN", 6 / 3.6, "many"),
+    "CNN large": Panel("Fig. C.11 (b)", "5-layer CNN", 8 / 4.5, "many"),
     "Myrtle": Panel("Fig. C.11 (c)", "Myrtle-5, 10 classes", 1.5),
     "cyclical": Panel("Fig. C.12", "cyclical rates", TOP),
 }
@@ -111,7 +111,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
 
 
 def _panel(params: Params, name: str) -> xr.Dataset:
-    kind = params.cyclical if name == "cyclical" else name.split(",")[0]
+    kind = params.cyclical if name == "cyclical" else name.split()[0]
     case = _case(params, name, kind)
     found: list[xr.Dataset] = []
     for seed in range(params.key, params.key + params.seeds):

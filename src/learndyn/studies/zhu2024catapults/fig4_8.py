@@ -29,7 +29,7 @@ from learndyn.plotting import legend, panels
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.statistics import student_bound
-from learndyn.studies.zhu2024catapults._cases import PAPER, SHALLOW, Sizes, model_of, task_of
+from learndyn.studies.zhu2024catapults._cases import FEWER, SHALLOW, Sizes, model_of, task_of
 from learndyn.studies.zhu2024catapults._descent import descent, descents
 from learndyn.studies.zhu2024catapults._drawing import against
 from learndyn.studies.zhu2024catapults._features import critical
@@ -54,7 +54,7 @@ class Params(Sizes):
 PRESETS = {
     "quick": Params(),
     "paper": Params(
-        **dataclasses.asdict(PAPER),
+        **dataclasses.asdict(FEWER),
         tasks=("rank2", "rank3", "rank4", "full", "usps", "fashion"),
         lengths=(50, 100, 70, 380),
         seeds=5,
@@ -84,7 +84,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
         for name in params.tasks
     ]
     data = xr.concat(tasks, xr.Variable("task", list(params.tasks)))
-    said = f"d = {params.dim}, n = {params.n}, widths {params.shallow} and {params.deep}"
+    said = f"d = {params.dim}, {params.said}"
     return data.assign_attrs(size=said)
 
 
@@ -99,7 +99,12 @@ def _run(params: Params, name: str, seed: int) -> xr.Dataset:
         near = {f"near_zero_{each}": float(one[each]) for each in ("test", "alignment")}
     agop = ld.probes.agop(model, task.data.x)
     start = ld.probes.alignment(agop, task.reference)
-    told = {"title": task.name, "accuracy": task.accuracy, "start": float(start)}
+    told = {
+        "title": task.name,
+        "batch": len(task.data.x),
+        "accuracy": task.accuracy,
+        "start": float(start),
+    }
     return found.assign({**told, **near})
 
 

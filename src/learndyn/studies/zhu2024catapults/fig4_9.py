@@ -98,7 +98,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     raw = [name for name in RAW if name in params.tasks]
     found = np.reshape(_raw(params, raw), (len(raw), params.seeds))
     data["raw_diverged"] = (("raw", "seed"), found, {"long_name": "raw target diverges"})
-    said = f"d = {params.dim}, n = {params.n}, widths {params.shallow} and {params.deep}"
+    said = f"d = {params.dim}, {params.said}"
     return data.assign_coords(raw=raw).assign_attrs(size=said)
 
 
@@ -116,7 +116,7 @@ def _raw(params: Params, names: Sequence[str]) -> list[list[bool]]:
     last = params.batches[-1:], params.deep_epochs[-1:]
 
     def diverges(name: str, seed: int) -> bool:
-        task = polynomial_task(name, params.dim, params.n, params.held_out, seed, raw=True)
+        task = polynomial_task(name, params.dim, params.n_deep, params.held_out, seed, raw=True)
         model = model_of(name, task, params, seed)
         found = over_batches(task, model, *last, key=seed, readings=params.readings)
         return bool(found["diverged"].item())

@@ -11,9 +11,7 @@ seeds, which was written before the run. The factor was 2 at first, of which the
 """
 
 import dataclasses
-from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -23,7 +21,8 @@ from learndyn.plotting import legend, panels
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.zhu2024catapults._cases import PAPER, Sizes, model_of, task_of
-from learndyn.studies.zhu2024catapults._features import Task, course, critical, rule_of
+from learndyn.studies.zhu2024catapults._features import critical, rule_of
+from learndyn.studies.zhu2024catapults._watching import watched
 
 TITLE = "Spikes of SGD with small batches are in the top eigendirection of the tangent kernel"
 RISE, NOISE = 1.3, 0.01  # least factor of a spike; that of noise, which steps of SGD are themselves
@@ -62,14 +61,8 @@ def _run(params: Params, name: str, seed: int) -> xr.Dataset:
     task = task_of(name, params, seed, params.key)
     model = model_of(name, task, params, seed)
     rule = rule_of(task, critical(task, model) / 2, params.batch)
-    probes = {"top": _top(task)}
-    steps = np.arange(params.steps + 1.0)
-    return course(task, model, rule, steps, key=seed, probes=probes)[["train", "top"]]
-
-
-def _top(task: Task) -> Any:
-    x, y = jnp.asarray(task.data.x), jnp.asarray(task.data.y)
-    return lambda model: ld.probes.split_loss(model, x, y, loss=task.data.loss, s=1).top
+    run = watched(task.data, model.network, model.weights, rule, params.steps, key=seed)
+    return run[["error", "loss_top"]].rename(error="train", loss_top="top")
 
 
 def _spikes(one: xr.Dataset) -> list[ld.analysis.Spike]:
