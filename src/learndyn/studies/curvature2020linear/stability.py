@@ -17,7 +17,9 @@ raise the loss by a hair at any rate that is not far below α, and losses left w
 rounding leaves; after key 0 the error of an exponent was counted in its distance, where it had
 widened the tolerance, which wrong data had passed. In a run of the paper preset rates of NGD-d at
 depth 4 reached the least that was tried, 10⁻¹⁰ for every rule and start, and that exponent failed:
-since then the least is 10⁻¹⁰ times the smallest predicted power of α.
+since then rates are tried in units of the predicted power of α. It failed again, by one start of
+50 at which a rate is unstable that is far below its largest stable one, where a bisection of all
+rates had ended: since then they are tried from the largest down.
 """
 
 import dataclasses
@@ -43,8 +45,9 @@ from learndyn.theory.deep_linear import map_dynamics
 TITLE = "K-FAC, and the stability of full, fractional and layer-restricted corrections"
 CORRECTED = ["NGD", "√NGD", "NGD-d", "√NGD-d"]
 FRACTIONAL = [("√NGD", "NGD"), ("√NGD-d", "NGD-d")]
-BISECTIONS = 15  # of the logarithm of the rate, each half as wide as the one before
-RATES = 1e-10, 1e2  # between which the largest stable one is looked for, the least times α's power
+RATES = 1e-10, 1e2  # tried from the largest down, in units of the predicted power of α
+APART = 10.0  # factor between rates that are tried
+BISECTIONS = 11  # of the logarithm of the rate, between the first stable and the one before
 UNSTABLE = 2.0  # times the loss of the start, above which a run counts as unstable
 ROUNDED = 1e-30  # share of the loss of the start, below which it is rounding
 LEVEL = 0.01  # chance of a false alarm in each claim over draws
@@ -134,11 +137,12 @@ def _measured(params: Params, name: str, drawn: tuple[np.ndarray, list[Any]]) ->
     times = [0.0, params.time]
     flows = ld.simulate(system, times, starts=begins, method="flow", probes=PROBES)
     path = flows["imbalance"].isel(run=0).transpose("start", "time").values
-    exponent = map_dynamics.largest_rate_exponent(len(widths) - 1, _power(name))
-    ends = RATES[0] * min(params.scales) ** float(exponent), RATES[1]
-    rate, left = _largest_rates(system, target, starts, params.steps, ends)
-    if np.any(rate <= ends[0]):
-        raise ValueError(f"{name}: got no stable rate above {ends[0]:.2g}; allowed are larger ones")
+    exponent = float(map_dynamics.largest_rate_exponent(len(widths) - 1, _power(name)))
+    units = np.repeat(np.asarray(params.scales) ** exponent, len(weights))
+    rate, left = _largest_rates(system, target, starts, params.steps, units)
+    if np.any(rate < RATES[0] * units):
+        raise ValueError(f"scales: got {params.scales}, where {name} has no stable rate above "
+                         f"{RATES[0]:g} α^{exponent:g}; allowed are others")  # fmt: skip
     return {"growth": path[:, 1] / path[:, 0], "rate": rate, "left": left}
 
 
@@ -148,7 +152,7 @@ def _power(name: str) -> float:
 
 @in_float64
 def _largest_rates(
-    system: ld.System, target: np.ndarray, starts: list[Any], steps: int, ends: tuple[float, float]
+    system: ld.System, target: np.ndarray, starts: list[Any], steps: int, units: np.ndarray
 ) -> Any:
     """The largest stable rate of each start, and the share of the loss left at half of it."""
     rule: Any = system.rule
@@ -169,17 +173,23 @@ def _largest_rates(
         weights, worst = jax.lax.fori_loop(0, steps, step, (begin, first))
         return worst <= most, jnp.maximum(loss(weights) / first, ROUNDED)
 
-    def one(begin):
-        def halve(_, now):
-            middle = now.mean()
-            stable = trained(jnp.exp(middle), begin)[0]
-            return jnp.where(stable, now.at[0].set(middle), now.at[1].set(middle))
+    def one(begin, unit):
+        stable = lambda log: trained(jnp.exp(log), begin)[0]
 
-        low = jax.lax.fori_loop(0, BISECTIONS, halve, jnp.log(jnp.asarray(ends)))[0]
+        def halve(_, ends):
+            middle = ends.mean()
+            return jnp.where(stable(middle), ends.at[0].set(middle), ends.at[1].set(middle))
+
+        last, first = jnp.log(jnp.asarray(RATES) * unit)
+        down = jnp.log(APART)
+        on = lambda log: (log >= last) & ~stable(log)
+        low = jax.lax.while_loop(on, lambda log: log - down, first)
+        ends = jnp.stack([low, jnp.minimum(low + down, first)])
+        low = jax.lax.fori_loop(0, BISECTIONS, halve, ends)[0]
         return jnp.exp(low), trained(jnp.exp(low) / 2, begin)[1]
 
     stacked = tuple(jnp.stack(layers) for layers in zip(*starts, strict=True))
-    return jax.jit(jax.vmap(one))(stacked)
+    return jax.jit(jax.vmap(one))(stacked, jnp.asarray(units))
 
 
 @in_float64
