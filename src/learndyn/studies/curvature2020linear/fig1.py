@@ -260,7 +260,8 @@ def _apart(data: xr.Dataset, name: str) -> Claim:
     shared = max(np.max(np.abs(miss)) for miss in [*misses, kept[0] - kept[1]])
     said = f"unaligned networks of depth {depth}: {name} converges elsewhere than SGD, to the same "
     said += "map and conserved quantities: ‖Δw‖/‖w‖ over the largest miss of these"
-    printed = "follows precisely the same path as gradient descent (true for aligned modes)"
+    printed = "follows precisely the same path in the underlying manifold as gradient descent "
+    printed += "(true for aligned modes)"
     distance = np.linalg.norm(one - other) / np.linalg.norm(one)
     said += f" (distance {distance:.2f})"
     because = "1e3 × what the integrator's error makes of shared numbers; one path has one end"

@@ -41,23 +41,16 @@ def descents(
     before: list[xr.Dataset] = []
     rows: list[xr.Dataset] = []
     for k, share in enumerate(shares):
-        part, now = _stage(task, now, share * unit, lengths[k], probes)
-        before.append(part)
-        parts, last = list(before), now
-        for length in lengths[k + 1 :]:
-            part, last = _stage(task, last, share * unit, length, probes)
-            parts.append(part)
-        rows.append(_told(_joined(parts)).assign(rate=share * unit))
+        rest, flat = _stages(task, now, share * unit, lengths[k:], probes)
+        rows.append(_told(_joined([*before, rest])).assign(rate=share * unit))
+        before.append(rest.isel(reading=slice(CLOSE + FAR + 1)))
+        now = None if now is None else _with_weights(now, flat[CLOSE + FAR])
     return xr.concat(rows, xr.Variable("raises", np.arange(len(shares))))
 
 
 def descent(task: Task, model: ld.Model, rate: float, lengths: Sequence[int]) -> xr.Dataset:
     """The same at one rate throughout."""
-    parts, last = [], model
-    for length in lengths:
-        part, last = _stage(task, last, rate, length)
-        parts.append(part)
-    return _told(_joined(parts)).assign(rate=rate)
+    return _told(_stages(task, model, rate, lengths)[0]).assign(rate=rate)
 
 
 def _told(found: xr.Dataset) -> xr.Dataset:
@@ -70,22 +63,24 @@ def _told(found: xr.Dataset) -> xr.Dataset:
     return kept.assign({"catapults": float(number), **curves})
 
 
-def _stage(
+def _stages(
     task: Task,
     model: ld.Model | None,
     rate: float,
-    length: int,
+    lengths: Sequence[int],
     probes: Mapping[str, Any] | None = None,
-) -> tuple[xr.Dataset, ld.Model | None]:
-    """Steps at one rate: what is read of them, and the model at their end, if it is one."""
-    far = np.rint(np.linspace(CLOSE, length, FAR + 1))[1:]
-    steps = np.concatenate([np.arange(CLOSE + 1.0), far])
+) -> tuple[xr.Dataset, np.ndarray]:
+    """Stages at one rate, as one run: what is read of them, and the weights, (readings, all)."""
+    steps = np.zeros(1)
+    for length in lengths:
+        far = np.rint(np.linspace(CLOSE, length, FAR + 1))[1:]
+        steps = np.concatenate([steps, steps[-1] + np.arange(1.0, CLOSE + 1), steps[-1] + far])
     if model is None:
         blank = {name: ("reading", np.full(len(steps), np.nan)) for name in READ}
-        return xr.Dataset({**blank, "step": ("reading", steps)}), None
+        return xr.Dataset({**blank, "step": ("reading", steps)}), np.zeros((len(steps), 0))
     read = {"weights": _flat, **(probes or {})}
     found = course(task, model, ld.GradientDescent(rate), steps, key=0, probes=read)
-    return found.drop_vars("weights"), _with_weights(model, found["weights"].values[-1])
+    return found.drop_vars("weights"), found["weights"].values
 
 
 def _with_weights(model: ld.Model, flat: np.ndarray) -> ld.Model | None:
