@@ -152,6 +152,7 @@ class Engine:
     def _take(self, done: Done, rows: list[int]) -> None:
         while done.lengths:
             self.store.grow(len(self.grid), done.lengths)
+            self.job = self.job.grown()
             done = self._written(rows, done.known).result()
         self.finished += done.finished
         self.failed |= done.failed

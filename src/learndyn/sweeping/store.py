@@ -94,6 +94,7 @@ class Store:
     def __init__(self, location: str, mode: str = "r"):
         self.location = location
         self._arrays: dict[str, Any] = {}
+        self._shared: dict[str, np.ndarray] = {}
         with one_line(location, ALLOWED if mode == "a" else "the store of a sweep"):
             try:
                 self.group = zarr.open_group(store=location, mode=mode)  # pyright: ignore
@@ -172,8 +173,10 @@ class Store:
     def shared(self) -> dict[str, np.ndarray]:
         """What all points have in common."""
         schema = self.schema
-        names = [n for n, f in schema.fields.items() if f.shared] if schema else []
-        return {name: np.asarray(self.array(name)[...]) for name in names}
+        for name in [n for n, f in schema.fields.items() if f.shared] if schema else []:
+            if name not in self._shared:
+                self._shared[name] = np.asarray(self.array(name)[...])
+        return self._shared
 
     @property
     def chunk(self) -> int:
