@@ -79,12 +79,15 @@ class Done:
     lengths: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
-def try_points(job: Job, points: Mapping[int, Mapping[str, Any]]) -> dict[int, Outcome]:
-    """Computes points and writes nothing, until two have finished or enough time has passed.
+def try_points(
+    job: Job, points: Mapping[int, Mapping[str, Any]], enough: int
+) -> dict[int, Outcome]:
+    """Computes points and writes nothing, until some have finished or enough time has passed.
 
     Args:
         job: the sweep.
         points: row → arguments.
+        enough: number of points that are to finish.
 
     Returns:
         Row → what it gave.
@@ -93,7 +96,7 @@ def try_points(job: Job, points: Mapping[int, Mapping[str, Any]]) -> dict[int, O
     for row, outcome in _computed(job, points):
         found[row] = outcome
         finished = [each for each in found.values() if each.record is not None]
-        if len(finished) > 1 or sum(each.seconds for each in found.values()) > ENOUGH:
+        if len(finished) >= enough or sum(each.seconds for each in found.values()) > ENOUGH:
             break
     return found
 
