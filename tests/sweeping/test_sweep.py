@@ -163,6 +163,31 @@ def test_names_of_axes_and_of_records_do_not_meet(run):
         run(lambda a: xr.Dataset({"y": 1.0}), {"a": [1]}, pad=("x",))
 
 
+@pytest.mark.parametrize("name", ["point_status", "point_own", "late", "a/b"])
+def test_names_that_the_store_has_itself_are_refused(run, name):
+    with pytest.raises(ValueError, match=f"function: its record has '{name}', which the store"):
+        run(lambda a: xr.Dataset({name: 1.0}), {"a": [1]})
+
+
+def test_records_that_hold_nothing_of_their_point_are_refused(run):
+    with pytest.raises(ValueError, match="its record has 'point', which the store cannot keep"):
+        run(lambda a: xr.Dataset({"y": ("point", T)}), {"a": [1]})
+    with pytest.raises(ValueError, match="function: its record has no variables"):
+        run(lambda a: xr.Dataset(coords={"x": T}), {"a": [1]})
+
+
+def test_a_folder_that_is_used_is_left_alone(run, tmp_path):
+    (tmp_path / "used").mkdir()
+    for name in ("mine.txt", "mine.partial"):
+        (tmp_path / "used" / name).touch()
+    with pytest.raises(ValueError, match="used' holds something else; allowed is a new"):
+        run(line, {"a": [1], "b": [0.0]}, store=tmp_path / "used")
+    found = sorted(entry.name for entry in (tmp_path / "used").iterdir())
+    assert found == ["mine.partial", "mine.txt"]
+    with pytest.raises(ValueError, match=r"store: got 'foo://x' \(Protocol not known: foo\)"):
+        run(line, {"a": [1], "b": [0.0]}, store="foo://x")
+
+
 def test_keys_are_the_points_own(run, tmp_path):
     def drawn(a, key):
         return xr.Dataset({"y": np.random.default_rng(key).normal()})
