@@ -65,12 +65,16 @@ def test_an_extended_grid_keeps_the_old_rows():
         ({}, {}, "axes: got {}; allowed are names"),
         ({"a": []}, {}, "axes: a is empty"),
         ({"a": [1, 2, 1.0]}, {}, "axes: a has the value 1.0 twice"),
-        ({"a": 3}, {}, "axes: a is a int; allowed is a non-empty list"),
+        ({"a": 3}, {}, "axes: a is an int; allowed is a non-empty list"),
         ({"a": [1, float("nan")]}, {}, "axes: a has nan; allowed"),
         ({"a": [object]}, {}, "axes: a has <class 'object'>; allowed"),
         ({"a": [1, 2], "b": [1]}, {"zipped": ("a", "b")}, "zipped: got lengths"),
         ({"a": [1]}, {"zipped": ("a", "b")}, "zipped: got 'b'; allowed is each of a once"),
+        ({"a": [1]}, {"zipped": 3}, "zipped: got 3; allowed are names of axes"),
         ({"a": [1]}, {"where": lambda a: a > 1}, "where: leaves no point"),
+        ({"a": [1]}, {"where": lambda b: True}, "where: at a=1: TypeError: "),
+        ({"a": [1]}, {"where": 3}, "where: got an int; allowed is a function"),
+        ({"point_status": [1]}, {}, "axes: got 'point_status', a name of the sweep's own"),
     ],
 )
 def test_bad_axes_are_one_line(axes, more, said):
@@ -133,3 +137,5 @@ def test_what_cannot_be_sent_is_one_line():
     assert "makes what does not pickle" in str(error.value)
     with pytest.raises(ValueError, match="function: a worker cannot load it"):
         functions.unpacked(b"nothing")
+    with pytest.raises(ValueError, match="axes: lock cannot be sent to a worker"):
+        functions.check_values({"a": [1], "lock": [threading.Lock()]})

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -48,6 +49,15 @@ def test_axes_come_first_and_the_record_keeps_its_names(run, tmp_path):
     assert np.all(data["point_status"] == "finished") and np.all(data["point_attempt"] == 1)
     ld.save(data.load(), tmp_path / "data.nc")
     assert ld.load(tmp_path / "data.nc")["y"].equals(data["y"])
+
+
+def test_a_store_made_anew_is_not_taken_for_the_one_before(run, tmp_path):
+    short = lambda a: xr.Dataset({"y": ("x", np.full(2, float(a)))}, {"x": [0, 1]})
+    long = lambda a: xr.Dataset({"y": ("x", np.full(5, float(-a)))}, {"x": np.arange(5) + 7})
+    run(short, {"a": [1, 2, 3, 4]}, chunk=2)
+    shutil.rmtree(tmp_path / "s.zarr")
+    data = run(long, {"a": [1, 2, 3, 4]}, chunk=1)
+    assert np.array_equal(data["y"].values[:, -1], [-1, -2, -3, -4]) and data["x"][0] == 7
 
 
 def test_zipped_and_left_out_points(run):
@@ -123,7 +133,7 @@ def test_a_sweep_of_failures_alone_keeps_its_messages_and_may_get_better(run, tm
     assert list(data["y"].values) == [1, 2, 3] and np.all(data["point_attempt"] == 4)
 
 
-def test_lengths_differ_where_they_are_padded(run):
+def test_lengths_differ_where_they_are_padded(run, tmp_path):
     def grows(n):
         t = np.arange(float(n))
         return xr.Dataset({"y": ("time", t**2), "k": ("time", np.arange(n))}, {"time": t})
@@ -132,6 +142,8 @@ def test_lengths_differ_where_they_are_padded(run):
     assert list(data["time"].values) == [0, 1, 2, 3, 4]
     assert np.array_equal(data["y"].sel(n=4), [0, 1, 4, 9, np.nan], equal_nan=True)
     assert np.array_equal(data["k"].sel(n=2), [0, 1, *[np.nan] * 3], equal_nan=True)
+    many = run(grows, {"n": [*range(1, 12)]}, pad=("time",), chunk=1, store=tmp_path / "many.zarr")
+    assert list(many["y"].count("time").values) == [*range(1, 12)]
 
 
 def test_labels_that_differ_are_refused_or_each_points_own(run, tmp_path):
@@ -149,6 +161,31 @@ def test_names_of_axes_and_of_records_do_not_meet(run):
         run(lambda y: xr.Dataset({"y": 1.0}), {"y": [1]})
     with pytest.raises(ValueError, match="pad: got 'x'; the record's dimensions are none"):
         run(lambda a: xr.Dataset({"y": 1.0}), {"a": [1]}, pad=("x",))
+
+
+@pytest.mark.parametrize("name", ["point_status", "point_own", "late", "a/b"])
+def test_names_that_the_store_has_itself_are_refused(run, name):
+    with pytest.raises(ValueError, match=f"function: its record has '{name}', which the store"):
+        run(lambda a: xr.Dataset({name: 1.0}), {"a": [1]})
+
+
+def test_records_that_hold_nothing_of_their_point_are_refused(run):
+    with pytest.raises(ValueError, match="its record has 'point', which the store cannot keep"):
+        run(lambda a: xr.Dataset({"y": ("point", T)}), {"a": [1]})
+    with pytest.raises(ValueError, match="function: its record has no variables"):
+        run(lambda a: xr.Dataset(coords={"x": T}), {"a": [1]})
+
+
+def test_a_folder_that_is_used_is_left_alone(run, tmp_path):
+    (tmp_path / "used").mkdir()
+    for name in ("mine.txt", "mine.partial"):
+        (tmp_path / "used" / name).touch()
+    with pytest.raises(ValueError, match="used' holds something else; allowed is a new"):
+        run(line, {"a": [1], "b": [0.0]}, store=tmp_path / "used")
+    found = sorted(entry.name for entry in (tmp_path / "used").iterdir())
+    assert found == ["mine.partial", "mine.txt"]
+    with pytest.raises(ValueError, match=r"store: got 'foo://x' \(Protocol not known: foo\)"):
+        run(line, {"a": [1], "b": [0.0]}, store="foo://x")
 
 
 def test_keys_are_the_points_own(run, tmp_path):

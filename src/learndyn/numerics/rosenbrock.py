@@ -13,6 +13,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from learndyn.numerics.types import Array
 
@@ -20,27 +21,33 @@ Solve = Callable[[Any], Any]
 Linearise = Callable[[Any, Array], Solve]
 
 _GAMMA = 0.25
-_A = (
-    (),
-    (1.544,),
-    (0.9466785280815826, 0.2557011698983284),
-    (3.314825187068521, 2.896124015972201, 0.9986419139977817),
-    (1.221224509226641, 6.019134481288629, 12.53708332932087, -0.6878860361058950),
-    (1.221224509226641, 6.019134481288629, 12.53708332932087, -0.6878860361058950, 1.0),
+_A = np.array(
+    [
+        [0, 0, 0, 0, 0, 0],
+        [1.544, 0, 0, 0, 0, 0],
+        [0.9466785280815826, 0.2557011698983284, 0, 0, 0, 0],
+        [3.314825187068521, 2.896124015972201, 0.9986419139977817, 0, 0, 0],
+        [1.221224509226641, 6.019134481288629, 12.53708332932087, -0.6878860361058950, 0, 0],
+        [1.221224509226641, 6.019134481288629, 12.53708332932087, -0.6878860361058950, 1, 0],
+        [1.221224509226641, 6.019134481288629, 12.53708332932087, -0.6878860361058950, 1, 1],
+    ]
 )
-_C = (
-    (),
-    (-5.6688,),
-    (-2.430093356833875, -0.2063599157091915),
-    (-0.1073529058151375, -9.594562251023355, -20.47028614809616),
-    (7.496443313967647, -10.24680431464352, -33.99990352819905, 11.70890893206160),
-    (
-        8.083246795921522,
-        -7.981132988064893,
-        -31.52159432874371,
-        16.31930543123136,
-        -6.058818238834054,
-    ),
+_C = np.array(
+    [
+        [0, 0, 0, 0, 0, 0],
+        [-5.6688, 0, 0, 0, 0, 0],
+        [-2.430093356833875, -0.2063599157091915, 0, 0, 0, 0],
+        [-0.1073529058151375, -9.594562251023355, -20.47028614809616, 0, 0, 0],
+        [7.496443313967647, -10.24680431464352, -33.99990352819905, 11.70890893206160, 0, 0],
+        [
+            8.083246795921522,
+            -7.981132988064893,
+            -31.52159432874371,
+            16.31930543123136,
+            -6.058818238834054,
+            0,
+        ],
+    ]
 )
 
 
@@ -65,21 +72,24 @@ class Rodas(diffrax.AbstractAdaptiveSolver):
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
         tau = t1 - t0
         solve = self.linearise(y0, 1 / (_GAMMA * tau))
-        stages: list[Any] = []
-        shown = y0
-        for a, c in zip(_A, _C, strict=True):
-            shown = _combined(y0, a, stages)
-            slope = terms.vf(t0, shown, args)
-            stages.append(solve(_combined(slope, [number / tau for number in c], stages)))
-        y1 = _combined(shown, [1.0], stages[-1:])
+
+        def stage(i: Array, stages: Any) -> Any:
+            slope = terms.vf(t0, _combined(y0, jnp.asarray(_A)[i], stages), args)
+            found = solve(_combined(slope, jnp.asarray(_C)[i] / tau, stages))
+            return jax.tree.map(lambda kept, new: kept.at[i].set(new), stages, found)
+
+        # A loop, so that slope and solve are compiled once, and not once a stage.
+        nothing = jax.tree.map(lambda y: jnp.zeros((len(_C), *y.shape), y.dtype), y0)
+        stages = jax.lax.fori_loop(0, len(_C), stage, nothing)
+        y1 = _combined(y0, jnp.asarray(_A)[-1], stages)
+        last = jax.tree.map(lambda kept: kept[-1], stages)
         dense = {"y0": y0, "y1": y1}
-        return y1, stages[-1], dense, None, diffrax.RESULTS.successful
+        return y1, last, dense, None, diffrax.RESULTS.successful
 
     def func(self, terms, t0, y0, args):
         return terms.vf(t0, y0, args)
 
 
-def _combined(base: Any, weights, stages: list[Any]) -> Any:
-    """The sum base + Σ weight · stage."""
-    add = lambda y, *ks: y + sum((w * k for w, k in zip(weights, ks, strict=True)), jnp.zeros(()))
-    return jax.tree.map(add, base, *stages)
+def _combined(base: Any, weights: Array, stages: Any) -> Any:
+    """The sum base + Σ weight · stage; stages that are still to come are zero."""
+    return jax.tree.map(lambda y, ks: y + jnp.tensordot(weights, ks, 1), base, stages)

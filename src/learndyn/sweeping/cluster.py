@@ -19,7 +19,12 @@ ALONE = {
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
-QUIET = {"distributed.worker.profile.enabled": False}  # it looks at a worker every 10 ms
+# What Dask looks at many times a second, in each process, takes from cores that compute.
+QUIET = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.worker.memory.monitor-interval": "500ms",
+}
 ALLOWED = "None, a distributed.Client, or the address of a scheduler"
 
 

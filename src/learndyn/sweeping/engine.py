@@ -71,9 +71,11 @@ class Engine:
         """Tries points until one finishes, which fixes the schema and the size of a chunk."""
         known: dict[int, Outcome] = {}
         rows = iter(missing)
+        # The first finished one compiles, a second one tells the time, where that matters.
+        enough = 2 if chunk is None and self._largest() > 1 else 1
         while batch := list(itertools.islice(rows, FIRST)):
             while batch and not _records(known):
-                known |= self._tried(batch)
+                known |= self._tried(batch, enough)
                 batch = [row for row in batch if row not in known]
             if _records(known):
                 break
@@ -91,21 +93,25 @@ class Engine:
     def _size(self, known: Mapping[int, Outcome], schema: Schema | None) -> int:
         """Points a chunk: about two seconds of them, as the fastest of the first says."""
         fastest = min((o.seconds for o in known.values() if o.record is not None), default=1.0)
-        largest = -(-len(self.grid) // (PIECES * max(self._threads(), 1)))
+        largest = self._largest()
         room = BYTES // max(schema.point_bytes(), 1) if schema else largest
         return max(1, min(round(SECONDS / max(fastest, 1e-6)), largest, room))
 
-    def _tried(self, rows: list[int]) -> dict[int, Outcome]:
+    def _largest(self) -> int:
+        """Points a chunk with which every worker still has its share of chunks."""
+        return -(-len(self.grid) // (PIECES * max(self._threads(), 1)))
+
+    def _tried(self, rows: list[int], enough: int) -> dict[int, Outcome]:
         """Points that are not written yet; one that ends its workers is found and has failed."""
-        found = self._outcomes(rows)
+        found = self._outcomes(rows, enough)
         if found is None:
-            found = self._outcomes(rows[:1])
+            found = self._outcomes(rows[:1], enough)
         return {rows[0]: Outcome(None, DIED, 0, 0.0, "")} if found is None else found
 
-    def _outcomes(self, rows: list[int]) -> dict[int, Outcome] | None:
+    def _outcomes(self, rows: list[int], enough: int) -> dict[int, Outcome] | None:
         """What points gave; None where their worker died."""
         try:
-            return self._submit(try_points, self._points(rows)).result()
+            return self._submit(try_points, self._points(rows), enough).result()
         except KilledWorker:
             return None
 
@@ -125,7 +131,7 @@ class Engine:
                 continue
             self._take(future.result(), rows)
         for rows in suspects:  # one point at a time: no other chunk dies with it
-            found = {row: self._tried([row])[row] for row in rows}
+            found = {row: self._tried([row], 1)[row] for row in rows}
             self._take(self._written(rows, found).result(), rows)
 
     def _flying(self, queue: Any, known: dict[int, Outcome]) -> Iterator[tuple[list[int], Any]]:
@@ -152,6 +158,7 @@ class Engine:
     def _take(self, done: Done, rows: list[int]) -> None:
         while done.lengths:
             self.store.grow(len(self.grid), done.lengths)
+            self.job = self.job.grown()
             done = self._written(rows, done.known).result()
         self.finished += done.finished
         self.failed |= done.failed

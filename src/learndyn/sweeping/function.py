@@ -5,7 +5,7 @@ import functools
 import hashlib
 import inspect
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import cloudpickle
@@ -142,13 +142,31 @@ def packed(function: Any) -> bytes:
     Raises:
         ValueError: where it cannot be sent to a worker.
     """
+    return _sendable(
+        "function:",
+        function,
+        "a function of a module, which makes what does not pickle (files, locks, clients) when "
+        "it is called",
+    )
+
+
+def check_values(axes: Mapping[str, Sequence[Any]]) -> None:
+    """Refuses values of axes that cannot be sent to a worker.
+
+    Raises:
+        ValueError: for the first axis that has such a value.
+    """
+    for name, values in axes.items():
+        _sendable(f"axes: {name}", values, "values that pickle")
+
+
+def _sendable(what: str, value: Any, allowed: str) -> bytes:
     try:
-        return cloudpickle.dumps(function)
+        return cloudpickle.dumps(value)
     except Exception as error:
         why = str(error).partition("\n")[0] or type(error).__name__
         raise ValueError(
-            f"function: cannot be sent to a worker ({why}); allowed is a function of a module, "
-            "which makes what does not pickle (files, locks, clients) when it is called"
+            f"{what} cannot be sent to a worker ({why}); allowed is {allowed}"
         ) from None
 
 

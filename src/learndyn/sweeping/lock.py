@@ -10,7 +10,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-from learndyn.sweeping.store import Store, StoreTrouble, is_local, local_path, one_line
+from learndyn.sweeping.store import (
+    Store,
+    StoreTrouble,
+    holds_files,
+    is_local,
+    local_path,
+    one_line,
+)
 
 OWNER = "owner"  # elsewhere than on disk: who writes, and when he last said so
 RENEWED, GONE = 10.0, 60.0  # seconds
@@ -49,7 +56,8 @@ def held(location: str) -> Iterator[Callable[[Store], None]]:
         file.truncate()
         file.write(_me())
         file.flush()
-        _tidy(folder)
+        if not holds_files(folder):
+            _tidy(folder)
         try:
             yield lambda store: None
         finally:

@@ -10,8 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from learndyn.numerics.checks import a_kind
+from learndyn.numerics.checks import function as check_function
 from learndyn.system.encoding import decode, encode
 
+OWN = "point"  # the dimension of the store; what begins with it and "_" says something of points
 ALLOWED = "a non-empty list of finite numbers, texts, or objects with a label"
 
 
@@ -37,7 +40,7 @@ class Axis:
         else:
             listed = isinstance(given, Sequence | np.ndarray | range) and not isinstance(given, str)
             if not listed:
-                raise ValueError(f"axes: {name} is a {type(given).__name__}; allowed is {ALLOWED}")
+                raise ValueError(f"axes: {name} is {a_kind(given)}; allowed is {ALLOWED}")
             items = [_labelled(name, value) for value in given]
         if not items:
             raise ValueError(f"axes: {name} is empty; allowed is {ALLOWED}")
@@ -46,6 +49,11 @@ class Axis:
             if (twice := _twice(seen)) is not None:
                 raise ValueError(f"axes: {name} has the {kind} {twice!r} twice; allowed is once")
         return Axis(values, tuple(encode(value) for value in values), labels)
+
+
+def is_own(name: str) -> bool:
+    """Whether a name is kept for what a sweep says of its points."""
+    return name == OWN or name.startswith(f"{OWN}_")
 
 
 def _twice(values: Sequence[Any]) -> Any:
@@ -147,8 +155,8 @@ class Grid:
 
 def make_grid(
     axes: Any,
-    zipped: Sequence[Any] = (),
-    where: Callable[..., Any] | None = None,
+    zipped: Any = (),
+    where: Any = None,
 ) -> Grid:
     """The grid of a sweep, the last axis fastest.
 
@@ -166,6 +174,9 @@ def make_grid(
     """
     if not isinstance(axes, Mapping) or not axes:
         raise ValueError(f"axes: got {axes!r}; allowed are names with their values")
+    for name in axes:
+        if is_own(str(name)):
+            raise ValueError(f"axes: got {name!r}, a name of the sweep's own; allowed is another")
     made = {str(name): Axis.of(name, values) for name, values in axes.items()}
     grid = Grid(made, _groups(made, zipped), ())
     groups, names = grid.groups(), list(made)
@@ -174,14 +185,29 @@ def make_grid(
     every = tuple(tuple(place[i] for i in owner) for place in places)
     grid = dataclasses.replace(grid, points=every)
     if where is not None:
-        kept = [p for row, p in enumerate(every) if where(**grid.point(row))]
+        check_function("where", where)
+        kept = [p for row, p in enumerate(every) if _belongs(grid, row, where)]
         grid = dataclasses.replace(grid, points=tuple(kept))
     if not grid.points:
         raise ValueError("where: leaves no point; allowed is a condition that some points meet")
     return grid
 
 
-def _groups(axes: Mapping[str, Axis], zipped: Sequence[Any]) -> tuple[tuple[str, ...], ...]:
+def _belongs(grid: Grid, row: int, where: Callable[..., Any]) -> bool:
+    try:
+        return bool(where(**grid.point(row)))
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise ValueError(
+            f"where: at {grid.label(row)}: {why}; allowed is a condition of {', '.join(grid.axes)}"
+        ) from error
+
+
+def _groups(axes: Mapping[str, Axis], zipped: Any) -> tuple[tuple[str, ...], ...]:
+    if not isinstance(zipped, list | tuple) or not all(
+        isinstance(group, str | list | tuple) for group in zipped
+    ):
+        raise ValueError(f"zipped: got {zipped!r}; allowed are names of axes, or groups of them")
     flat = bool(zipped) and all(isinstance(name, str) for name in zipped)
     groups = [tuple(zipped)] if flat else [tuple(group) for group in zipped]
     named = [name for group in groups for name in group]

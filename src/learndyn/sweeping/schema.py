@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from learndyn.sweeping.points import OWN, is_own
+
 KINDS = {"f", "i", "u", "b", "c", "U"}
-PREFIX = "point_"  # of what a sweep says of points, and of labels that each point has its own
+PREFIX = f"{OWN}_"  # of what a sweep says of points, and of labels that each point has its own
+LATE = "late"  # a group in the store, of points that went over their time limit
 TEXT = "str"
 
 
@@ -64,7 +67,8 @@ class Schema:
         """The schema of the first record.
 
         Raises:
-            ValueError: for axes or padded dimensions that do not go with it.
+            ValueError: for axes or padded dimensions that do not go with it, and for one that
+                the store cannot keep.
         """
         for name in axes:
             if name in record.dims or name in record.variables:
@@ -74,7 +78,10 @@ class Schema:
                 known = ", ".join(map(str, record.dims)) or "none"
                 raise ValueError(f"pad: got {name!r}; the record's dimensions are {known}")
         mine = {str(k): v for k, v in record.variables.items()}
+        _check_names([*mine, *map(str, record.dims)])
         fields = {_kept(k, pad): _field(k, v, k in record.coords, pad) for k, v in mine.items()}
+        if all(field.shared for field in fields.values()):
+            raise ValueError("function: its record has no variables; allowed is one with some")
         sizes = {str(dim): size for dim, size in record.sizes.items()}
         return Schema(sizes, tuple(pad), fields, _plain(record.attrs))
 
@@ -139,6 +146,16 @@ class Schema:
         """Bytes of one record, roughly."""
         each = (math.prod(self.sizes[d] for d in f.dims) for f in self.fields.values())
         return 8 * sum(each)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Refuses what would stand in the store where something else does."""
+    for name in names:
+        if is_own(name) or name == LATE or "/" in name:
+            raise ValueError(
+                f"function: its record has {name!r}, which the store cannot keep; allowed are "
+                f"names other than {OWN}, {PREFIX}… and {LATE}, without a slash"
+            )
 
 
 def differing(attrs: Mapping[str, Any], first: Mapping[str, Any]) -> list[str]:

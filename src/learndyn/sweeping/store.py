@@ -18,10 +18,10 @@ import numpy as np
 import zarr
 from zarr.errors import ContainsArrayError, GroupNotFoundError, NodeTypeValidationError
 
-from learndyn.sweeping.schema import PREFIX, TEXT, Schema
+from learndyn.sweeping.schema import LATE, PREFIX, TEXT, Schema
 
 FORMAT = 1
-STATUS, LATE = f"{PREFIX}status", "late"
+STATUS = f"{PREFIX}status"
 PENDING, RUNNING, FINISHED, FAILED = "pending", "running", "finished", "failed"
 ALLOWED = "a new location, or the store of a sweep"
 
@@ -68,6 +68,14 @@ def local_path(location: str) -> pathlib.Path:
     return pathlib.Path(location.removeprefix("file://"))
 
 
+def holds_files(folder: pathlib.Path) -> bool:
+    """Whether a folder is used for something that is no Zarr; what is half written is no use."""
+    if not folder.is_dir():
+        return False
+    names = {entry.name for entry in folder.iterdir() if entry.suffix != ".partial"}
+    return bool(names) and not names & {"zarr.json", ".zgroup", ".zarray"}
+
+
 @contextlib.contextmanager
 def one_line(location: str, allowed: str = ALLOWED) -> Iterator[None]:
     """Turns what a disk or a driver says into one line."""
@@ -94,6 +102,9 @@ class Store:
     def __init__(self, location: str, mode: str = "r"):
         self.location = location
         self._arrays: dict[str, Any] = {}
+        self._shared: dict[str, np.ndarray] = {}
+        if is_local(location) and holds_files(local_path(location)):
+            raise StoreTrouble(f"store: {location!r} holds something else; allowed is {ALLOWED}")
         with one_line(location, ALLOWED if mode == "a" else "the store of a sweep"):
             try:
                 self.group = zarr.open_group(store=location, mode=mode)  # pyright: ignore
@@ -102,6 +113,10 @@ class Store:
             except (ContainsArrayError, NodeTypeValidationError):
                 raise StoreTrouble(
                     f"store: {location!r} holds an array; allowed is {ALLOWED}"
+                ) from None
+            except ValueError as error:  # fsspec's, where it has no such driver
+                raise StoreTrouble(
+                    f"store: got {location!r} ({error}); allowed is {ALLOWED}"
                 ) from None
             self.attrs: dict[str, Any] = dict(self.group.attrs)
             empty = not self.attrs and not any(True for _ in self.group.members())
@@ -172,8 +187,10 @@ class Store:
     def shared(self) -> dict[str, np.ndarray]:
         """What all points have in common."""
         schema = self.schema
-        names = [n for n, f in schema.fields.items() if f.shared] if schema else []
-        return {name: np.asarray(self.array(name)[...]) for name in names}
+        for name in [n for n, f in schema.fields.items() if f.shared] if schema else []:
+            if name not in self._shared:
+                self._shared[name] = np.asarray(self.array(name)[...])
+        return self._shared
 
     @property
     def chunk(self) -> int:

@@ -17,7 +17,7 @@ from learndyn.numerics.checks import flag, non_negative, path, positive, positiv
 from learndyn.records import commit_of, differences, provenance
 from learndyn.sweeping.cluster import check_importable, connected
 from learndyn.sweeping.engine import Engine
-from learndyn.sweeping.function import described, packed, takes_key, version
+from learndyn.sweeping.function import check_values, described, packed, takes_key, version
 from learndyn.sweeping.lock import held
 from learndyn.sweeping.opening import open_sweep
 from learndyn.sweeping.points import Grid, extended, make_grid
@@ -84,6 +84,7 @@ def sweep(
     location = path("store", store)
     grid = make_grid(axes, zipped, where)
     takes_key(function, grid.axes)
+    check_values({name: axis.values for name, axis in grid.axes.items()})
     wanted = _identity(function, grid, where, pad)
     with held(location) as renew:
         found = Store(location, "a")

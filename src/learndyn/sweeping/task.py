@@ -2,10 +2,12 @@
 
 import contextlib
 import dataclasses
+import functools
 import os
 import platform
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -35,12 +37,18 @@ class Job:
         content: the function, as bytes.
         retries: further attempts at a point that raises an error.
         seconds: that a point may take; None for any.
+        layout: names the arrays as this call has laid them out.
     """
 
     location: str
     content: bytes
     retries: int
     seconds: float | None
+    layout: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
+
+    def grown(self) -> "Job":
+        """The same, once the arrays have become longer."""
+        return dataclasses.replace(self, layout=uuid.uuid4().hex)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,12 +79,15 @@ class Done:
     lengths: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
-def try_points(job: Job, points: Mapping[int, Mapping[str, Any]]) -> dict[int, Outcome]:
-    """Computes points and writes nothing, until two have finished or enough time has passed.
+def try_points(
+    job: Job, points: Mapping[int, Mapping[str, Any]], enough: int
+) -> dict[int, Outcome]:
+    """Computes points and writes nothing, until some have finished or enough time has passed.
 
     Args:
         job: the sweep.
         points: row → arguments.
+        enough: number of points that are to finish.
 
     Returns:
         Row → what it gave.
@@ -85,7 +96,7 @@ def try_points(job: Job, points: Mapping[int, Mapping[str, Any]]) -> dict[int, O
     for row, outcome in _computed(job, points):
         found[row] = outcome
         finished = [each for each in found.values() if each.record is not None]
-        if len(finished) > 1 or sum(each.seconds for each in found.values()) > ENOUGH:
+        if len(finished) >= enough or sum(each.seconds for each in found.values()) > ENOUGH:
             break
     return found
 
@@ -104,7 +115,7 @@ def run_chunk(
     Returns:
         What came of it.
     """
-    store = _store(job)
+    store = _store(job.location, job.layout)
     first = number * store.chunk
     statuses = store.statuses(slice(first, first + store.chunk))
     # A worker whose client was killed may have been faster.
@@ -131,15 +142,17 @@ def run_chunk(
     return Done(len(points) - len(failed), failed)
 
 
-def _store(job: Job) -> Store:
+@functools.lru_cache(maxsize=1)  # what describes a store is read once, not for every chunk
+def _store(location: str, layout: str) -> Store:
     """The client's store; not another one, where this worker sees other disks than the client."""
+    del layout  # a store that is made anew, or has grown, has another
     try:
-        found = Store(job.location, "r+")
+        found = Store(location, "r+")
     except StoreTrouble:
         found = None
     if found is None or "chunk" not in found.attrs:
         raise StoreTrouble(
-            f"store: got {job.location!r}, which the worker {_worker()} does not find; allowed is "
+            f"store: got {location!r}, which the worker {_worker()} does not find; allowed is "
             "a location that all workers reach"
         )
     return found
