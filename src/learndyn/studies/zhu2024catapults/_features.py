@@ -174,6 +174,7 @@ def over_batches(
     key: int,
     readings: int,
     share: float = 0.5,
+    early: float = 1.0,
 ) -> xr.Dataset:
     """One network trained with each batch size from the same start, at one rate.
 
@@ -185,6 +186,7 @@ def over_batches(
         key: of the batches.
         readings: of a run, beside the first.
         share: the rate over η_crit of the training set.
+        early: readings lie at this power of equal distances in time; above 1, more lie early.
 
     Returns:
         What `best` gives over `batch`, with the rate, and the course of the validation loss.
@@ -193,7 +195,8 @@ def over_batches(
     rows: list[xr.Dataset] = []
     for batch, most in zip(batches, epochs, strict=True):
         per_epoch = len(task.data.x) // batch
-        steps = np.unique(np.rint(np.linspace(0, most * per_epoch, readings + 1)))
+        at = np.linspace(0, 1, readings + 1) ** early
+        steps = np.unique(np.rint(most * per_epoch * at))
         probes = {"above": share_above(task, rate, batch)}
         found = course(task, model, rule_of(task, rate, batch), steps, key=key, probes=probes)
         kept = best(found).assign(rate=rate, epoch=found["step"] / per_epoch)

@@ -124,8 +124,9 @@ def draw(data: xr.Dataset) -> Figure:
     for axis, task in zip(axes, tasks, strict=True):
         for i, study in enumerate(STUDIES):
             one = data.isel(run=(data["which"].values == task) & (data["study"].values == study))
-            axis.plot(one["alignment"], one["test"], "o", ms=3, alpha=0.6, color=f"C{i}",
-                      label=study.replace("fig", "Fig. ").replace("_", "."))  # fmt: skip
+            if one.sizes["run"]:
+                axis.plot(one["alignment"], one["test"], "o", ms=3, alpha=0.6, color=f"C{i}",
+                          label=study.replace("fig", "Fig. ").replace("_", "."))  # fmt: skip
         r, _ = partial(data.isel(run=data["which"].values == task))
         axis.set(xlabel="AGOP alignment", ylabel="test error", yscale="log")
         axis.set_title(f"{task}: partial correlation {r:.2f}", fontsize=9)

@@ -7,7 +7,7 @@ Constants that the thesis does not print are PyTorch's: momentum 0.9, RMSprop's 
 Adadelta's 0.9. The quick preset has the rank-2 target; SVHN-2 and CelebA were not run.
 
 'Strongly correlates' is read as a correlation over optimisers that chance has once in a hundred at
-most.
+most. That rank 4 misses it at the paper's size was listed after it was seen.
 """
 
 import dataclasses
@@ -44,6 +44,9 @@ RATES = {  # Table C.1, in the order of `OPTIMISERS`
 }
 FACTORS = (1 / 3, 1.0, 3.0)
 PANELS = {"rank2": "Fig. 4.11 (a)", "rank4": "Fig. 4.11 (b)"}
+_SAID = "{}: over optimisers the test loss correlates with the AGOP alignment"
+_ALIKE = "all optimisers leave 0.88 of the variance, and differ by a hundredth of it"
+FAILS = {"paper": {_SAID.format("rank4"): _ALIKE}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,12 +136,12 @@ def draw(data: xr.Dataset) -> Figure:
             point = float(one["alignment"].mean("seed")), float(one["test"].mean("seed"))
             axis.plot(*point, "o", color=f"C{i}", label=label)
         r = _correlation(chosen)
-        axis.set(xlabel="AGOP alignment", ylabel="test loss / variance",
-                 title=f"{name}, {data.attrs['size']}\ncorrelation of means {r:.2f}")  # fmt: skip
-        axis.title.set_fontsize(8)
+        axis.set(xlabel="AGOP alignment", ylabel="test loss / variance")
+        axis.set_title(f"{name}: correlation of means {r:.2f}", fontsize=8)
         low = float(chosen["test"].min())
         axis.set_ylim(0.9 * low, min(2.0, axis.get_ylim()[1]))
         legend(axis, {"other rates, single seeds": {"marker": "."}}, fontsize=6)
+    figure.suptitle(data.attrs["size"], fontsize=9)
     return figure
 
 
@@ -152,8 +155,7 @@ def check(data: xr.Dataset) -> list[Claim]:
     count = data.sizes["optimiser"]
     because = f"chance has it for {count} optimisers once in a hundred"
     rows = [
-        claim(f"{name}: over optimisers the test loss correlates with the AGOP alignment",
-              PANELS[name])
+        claim(_SAID.format(name), PANELS[name])
         .at_most(_correlation(at_best_rate(data.sel(task=name))), -correlation_bound(count),
                  because=because)
         for name in data["task"].values

@@ -12,8 +12,8 @@ that it does not spike; the Wide ResNet at 1.5 η_crit, since of narrow ones som
 controls are judged early; medians over seeds; a rise by half as the least spike. Bounds were
 written before: 0.9 for "corresponds to the spike", the root of the loss's rise for what the other
 eigenspaces may do in place of "decreases monotonically", which fails, as it does in the thesis's
-own words a page later ("almost"). That η_crit of the polynomial task is not the printed one was
-seen at the paper's size, and listed then.
+own words a page later ("almost"). That η_crit of the polynomial task and of the CNN are not the
+printed ones was seen at the paper's size, and listed then.
 """
 
 import dataclasses
@@ -36,7 +36,11 @@ LISTED = {MONOTONE: "it rises while the top eigenspaces turn, by less than the l
 SMALLER = "the network that fits the print of Fig. 4.3 (a) has a third of the kernel printed here"
 FAILS = {
     "quick": LISTED,
-    "paper": {**LISTED, "polynomial: critical rate, mean of seeds": SMALLER},
+    "paper": {
+        **LISTED,
+        "polynomial: critical rate, mean of seeds": SMALLER,
+        "CNN: critical rate, mean of seeds": "3.3 in the mean of three seeds, which are alike",
+    },
 }
 
 

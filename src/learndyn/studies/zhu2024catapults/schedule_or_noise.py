@@ -37,6 +37,7 @@ from learndyn.studies.zhu2024catapults._ordering import LEVEL, interval, t_of
 TITLE = "A schedule of catapults in descent against the noise of small batches, equal epochs"
 RULES = "descent", "schedule", "SGD"
 REACHES = 1.1  # ratio of test errors
+HIGHEST = 1e3  # that is drawn of a validation loss, over its first
 DECIDED = ("rank2",)  # targets of which it can be said whether the schedule reaches SGD
 
 
@@ -115,6 +116,8 @@ def draw(data: xr.Dataset) -> Figure:
             shown = one.sel(rule=rule).isel(seed=0)
             right.plot(shown["epoch"], shown["curve"], lw=1, color=f"C{i}", label=rule)
         right.set(xscale="symlog", yscale="log", xlabel="epochs", ylabel="validation loss")
+        start = float(one["curve"].isel(seed=0).max("rule")[0])
+        right.set_ylim(top=min(right.get_ylim()[1], HIGHEST * start))
         legend(right, fontsize=6)
     figure.suptitle(f"{data.attrs['size']}; thin: single seeds", fontsize=9)
     return figure
