@@ -1,5 +1,7 @@
 """Tangent kernels of foreign networks against their dense Jacobians."""
 
+import types
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -34,6 +36,14 @@ def test_blocks_do_not_change_it(case):
             lambda m, x, x2: kernel.kernel(m.network, m.weights, x, x2, block=B)
         )
         close(blocks(model, case.x, case.x2), expected)
+
+
+def test_blocks_on_an_accelerator_take_an_eighth_of_its_memory(monkeypatch):
+    assert kernel.block_of(8) == kernel.BLOCK
+    monkeypatch.setattr(jax, "devices", lambda: [types.SimpleNamespace(platform="gpu")])
+    for memory, numbers in ((2**37, 2**32), (2**20, kernel.BLOCK)):
+        monkeypatch.setattr(kernel, "memory", lambda memory=memory: memory)
+        assert kernel.block_of(4) == numbers
 
 
 def test_products_and_gradients_of_a_model(case):

@@ -42,7 +42,6 @@ TITLE = "Catapults in descent: AGOP alignment and test error against their numbe
 SOURCES = {"rank2": "Fig. 4.8 (a)", "rank4": "Fig. C.16 (a)", "full": "Fig. C.17"}
 SHARES = {True: (0.5, 1.3, 2.6, 4.8), False: (0.5, 1.67, 2.78, 4.17)}  # by whether shallow
 NEAR_ZERO = 0.1  # standard deviation of the weights
-DECIDED = 100  # inputs from which on near-zero weights and raised rates can be told apart
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,7 +159,7 @@ def check(data: xr.Dataset) -> list[Claim]:
         rows += _full(one, data.sel(task="rank2")) if name == "full" else _trends(one, name)
     rank2 = data.sel(task="rank2")
     near = _near_zero(rank2)
-    if data.attrs["inputs"] < DECIDED:
+    if data.attrs["inputs"] < FEWER.dim:
         why = "which of the two is better changes from key to key at this size"
         near = [row.open(why) for row in near]
     return [*rows, *near, _counted(rank2), *_not_run()]
