@@ -13,6 +13,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
+# Processes that are cut off leave semaphores, which Python's tracker frees, with a warning.
+UNTRACKED = "ignore::UserWarning:multiprocessing.resource_tracker"
 SHOW_CURSOR = b"\x1b[?25h\n"  # a bar that is cut off has hidden it
 _states: list[Callable[[], str]] = []
 
@@ -21,6 +23,7 @@ def heed() -> None:
     """Ends the process at an interruption, unless whoever started it has them ignored."""
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         return
+    sys.warnoptions.append(UNTRACKED)
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     signal.signal(signal.SIGINT, lambda number, frame: None)

@@ -82,6 +82,7 @@ def sweep(
     if not isinstance(pad, list | tuple) or not all(isinstance(dim, str) for dim in pad):
         raise ValueError(f"pad: got {shown(pad)}; allowed is a list of dimensions")
     location = path("store", store)
+    _check_limits(retries, seconds)
     grid = make_grid(axes, zipped, where)
     takes_key(function, grid.axes)
     check_values({name: axis.values for name, axis in grid.axes.items()})
@@ -138,8 +139,7 @@ def resume(
 
 
 def _run(found, function, grid, client, chunk, retries, seconds, pad, progress, renew) -> None:
-    retries = int(non_negative("retries", retries))
-    limit = None if seconds is None else float(positive("seconds", seconds))
+    retries, limit = _check_limits(retries, seconds)
     job = Job(_absolute(found.location), packed(function), retries, limit)
     if _is_done(found, grid):
         return
@@ -154,6 +154,11 @@ def _run(found, function, grid, client, chunk, retries, seconds, pad, progress, 
             raise ValueError(
                 "client: the scheduler is gone; what has finished is kept: call again to go on"
             ) from None
+
+
+def _check_limits(retries: Any, seconds: Any) -> tuple[int, float | None]:
+    limit = None if seconds is None else float(positive("seconds", seconds))
+    return int(non_negative("retries", retries)), limit
 
 
 def _identity(function: Any, grid: Grid, where: Any, pad: Sequence[str]) -> dict[str, Any]:
