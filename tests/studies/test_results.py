@@ -12,15 +12,11 @@ KEPT = pathlib.Path(__file__).parents[2] / "docs" / "results"
 # Kept before the source of their study was recorded. A result that is made anew is taken off;
 # none comes in: where a study changes, its result is made anew, or goes.
 OLD = {
-    "bocchi2026escape/fig1",
-    "worschech2024scaling/equations",
     "worschech2024scaling/fig1",
     "worschech2024scaling/fig3",
     "worschech2024scaling/fig5",
     "worschech2024scaling/fig6",
-    "worschech2024scaling/fig14",
     "worschech2024scaling/fig15",
-    "worschech2024scaling/fig16",
 }
 
 
