@@ -10,7 +10,7 @@ guess was given up and the limit derived before the first run of this study; β 
 can be told apart, was chosen by the size of what the limit leaves out. Nothing is drawn. The
 quick preset had L = 128 and 17 rates in its first run, in which every verdict was as it is now,
 and was made smaller for its time; the other one is larger. A point of the sweep was one rate; since
-compiling took most of the time, it now is all rates of one β and K, with the same numbers.
+compiling took most of the time, it now is all rates of one β and K; numbers agreed to 10⁻⁹.
 """
 
 import dataclasses
