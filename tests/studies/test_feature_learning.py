@@ -75,8 +75,8 @@ def test_all_runs_in_a_row_with_their_groups():
     made = {name: (dims, rng.random(shape)) for name in ("alignment", "test", "rate")}
     gone = np.zeros(shape, bool)
     gone[0, 0, 0, 0] = True
-    data = xr.Dataset({**made, "diverged": (dims, gone)}, coords)
-    rows = alignment_scatter._rows(data, "fig4_9", 320)
+    data = xr.Dataset({**made, "batch": 320, "diverged": (dims, gone)}, coords)
+    rows = alignment_scatter._rows(data, "fig4_9")
     assert rows.sizes["run"] == 15 and set(rows["batch_size"].values) == {320}
     names = set(rows["group"].values)
     assert "rank2, 0" in names and "rank2, 1, Adam" in names and "digits, noisy, 0" in names
