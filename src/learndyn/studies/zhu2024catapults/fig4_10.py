@@ -14,7 +14,7 @@ seeds did not decide two of five claims (alignment at the large rate, t 3.0 agai
 at the small one the far end 0.045 against 0.031). Readings at the small rate lay at equal distances
 at first; at the paper's size those of rank 4 were 2000 steps apart where the validation loss is
 least after 2000 to 4000, so that alignments jumped between two of them (0.59 and 0.64; far end
-0.068 against 0.025). They lie closer early since then.
+0.068 against 0.025). They lie closer early since then, by which it is 0.036: listed.
 """
 
 import dataclasses
@@ -51,6 +51,9 @@ class Params(Sizes):
     key: int = 0
 
 
+_SCATTER = "alignments at the least validation loss scatter by more than that"
+_LITTLE = " changes little with the batch size, far end of the interval"
+FAILS = {"paper": {f"rank4, small rate: the AGOP alignment{_LITTLE}": _SCATTER}}
 PRESETS = {
     "quick": Params(),
     "paper": Params(
@@ -140,5 +143,5 @@ def _little(values: xr.DataArray, said: str, source: str) -> Claim:
     low, high = interval(effect.sel(rates="small"))
     far = max(abs(float(low)), abs(float(high)))
     most = LITTLE * abs(float(effect.sel(rates="large").mean("seed")))
-    sentence = claim(f"{said} changes little with the batch size, far end of the interval", source)
-    return sentence.at_most(far, most, because="a quarter of the change at the large rate")
+    because = "a quarter of the change at the large rate"
+    return claim(said + _LITTLE, source).at_most(far, most, because=because)
