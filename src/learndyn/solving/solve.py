@@ -18,6 +18,7 @@ from learndyn.numerics.checks import (
     warn_off_grid,
 )
 from learndyn.numerics.divergence import bound_of, diverged_rows
+from learndyn.numerics.interruption import interruptible
 from learndyn.numerics.pieces import pieces
 from learndyn.numerics.precision import to_numpy
 from learndyn.numerics.progress import Report, metered, reporting
@@ -107,11 +108,12 @@ def solve(
     recording = Recording({}, times, _labels(found.variables, fluctuations))
     with jax.enable_x64(True), reporting(progress, "solving") as report:
         if isinstance(moves, Map):
-            method = _iterated(found, moves, state, steps, states, recording, report)
+            work = lambda: _iterated(found, moves, state, steps, states, recording, report)
         else:
             shown = report if progress else None
             asked = noise, state, times, tolerances, states, recording, shown
-            method = _integrated(found, moves, *asked)
+            work = lambda: _integrated(found, moves, *asked)
+        method = interruptible(work)
         report(1.0)
     return make_record(
         recording.variables(),
