@@ -1,6 +1,7 @@
 """Linear noise: closed forms of a variance, its scaling with N, what is refused."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -114,10 +115,7 @@ def test_the_scheme_of_the_flow_does_not_matter():
 
 
 def test_a_dense_integration_gives_the_same():
-    """State and covariance together, by SciPy, with a Jacobian of finite differences.
-
-    The rates span a factor of 400, and the times lie between steps.
-    """
+    """State and covariance together, by SciPy; rates span a factor of 400."""
     N, times = 100, np.array([0.0, 0.05, 0.3, 2.0, 7.0, 7.1, 30.0])
     spectrum = ld.Spectrum([2.0, 0.1, 0.005], [20, 40, 40])
     data = ld.TeacherStudent(spectrum, ld.Committee(1, "quadratic"), label_noise=0.2)
@@ -128,29 +126,27 @@ def test_a_dense_integration_gives_the_same():
     noise, state = theory.noise("full"), theory.as_state(begin.state)
     y0 = np.asarray(theory.vector(state))
     n = len(y0)
-    drift = lambda v: np.asarray(theory.vector(theory.drift(theory.with_vector(state, v))))
 
-    def centred(function, v):
-        # Cubic functions: a central difference of step 1e-3 errs by 1e-6 of their third derivative,
-        # which a second one of half the step takes away.
-        slope = lambda h: np.stack(
-            [(function(v + h * e) - function(v - h * e)) / (2 * h) for e in np.eye(n)], axis=-1
-        )
-        return (4 * slope(5e-4) - slope(1e-3)) / 3
-
-    def field(_, y):
+    def rates(y):
         v, P = y[:n], y[n:].reshape(n, n)
-        half = centred(drift, v) @ P
-        D = np.asarray(noise.diffusion(theory.with_vector(state, v)))
-        return np.concatenate([drift(v), (half + half.T + D).ravel()])
+        drift = lambda v: theory.vector(theory.drift(theory.with_vector(state, v)))
+        half = jax.jacfwd(drift)(v) @ P
+        growth = half + half.T + noise.diffusion(theory.with_vector(state, v))
+        return jnp.concatenate([drift(v), growth.ravel()])
 
-    start = np.concatenate([y0, np.zeros(n * n)])
-    dense = solve_ivp(field, (0, times[-1]), start, "DOP853", times, rtol=1e-9, atol=1e-12)
-    for row, y in enumerate(dense.y.T):
-        observe = lambda v: np.asarray(theory.observe(theory.with_vector(state, v))["error"])
-        slope = centred(observe, y[:n])
-        expected = np.sqrt(slope @ y[n:].reshape(n, n) @ slope / N)
-        assert record.error_std[row] == pytest.approx(expected, rel=1e-5, abs=1e-12)
+    error = lambda v: theory.observe(theory.with_vector(state, v))["error"]
+    with jax.enable_x64(True):
+        field, slope = jax.jit(rates), jax.jit(jax.grad(error))
+        start = np.concatenate([y0, np.zeros(n * n)])
+        dense = solve_ivp(
+            lambda t, y: np.asarray(field(y)), (0, 30), start, "DOP853", times,
+            rtol=1e-9, atol=1e-12,
+        )  # fmt: skip
+        slopes = [np.asarray(slope(y[:n])) for y in dense.y.T]
+    expected = [
+        np.sqrt(g @ y[n:].reshape(n, n) @ g / N) for g, y in zip(slopes, dense.y.T, strict=True)
+    ]
+    np.testing.assert_allclose(record.error_std, expected, rtol=1e-5, atol=1e-12)
     assert record.state_Q.shape == (len(times), 3, 2, 2)
 
 

@@ -70,15 +70,16 @@ class Piece(NamedTuple):
         return Piece(np.tensordot(weights, self.phi, 1), np.tensordot(weights, self.W, 1))
 
 
-def misfit(stretch: Stretch, P: np.ndarray) -> float:
+def misfit(stretch: Stretch, P: np.ndarray, floor: float = 0.0) -> float:
     """By how much the polynomials through all other nodes miss at the middle one.
 
     The error of J P + P Jᵀ + D there, relative to how fast variances are made and forgotten,
-    D_ii + P_ii / length.
+    D_ii + (P_ii + floor) / length.
 
     Args:
         stretch: the stretch.
         P: the covariance at its beginning.
+        floor: variances below it need not be known.
 
     Returns:
         The largest of all entries.
@@ -87,7 +88,8 @@ def misfit(stretch: Stretch, P: np.ndarray) -> float:
     weights = np.insert(-lagrange(np.delete(PLACES, middle), PLACES[middle]), middle, 1.0)
     error = np.tensordot(weights, stretch.J, 1) @ P
     error += error.T + np.tensordot(weights, stretch.D, 1)
-    rates = np.sqrt(np.diag(stretch.D[middle]) + np.diag(P) / stretch.length)
+    made, held = np.diag(stretch.D[middle]), np.diag(P) + floor
+    rates = np.sqrt(np.abs(made) + np.abs(held) / stretch.length)
     scale = np.outer(rates, rates)
     return float(np.max(np.abs(error) / np.where(scale > 0, scale, np.inf)))
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from learndyn.numerics.checks import function, shown
 from learndyn.system.encoding import decode, encode
 
 ALLOWED = "a non-empty list of finite numbers, texts, or objects with a label"
@@ -165,7 +166,7 @@ def make_grid(
             or of names that are no axes, and where no point is left.
     """
     if not isinstance(axes, Mapping) or not axes:
-        raise ValueError(f"axes: got {axes!r}; allowed are names with their values")
+        raise ValueError(f"axes: got {shown(axes)}; allowed are names with their values")
     made = {str(name): Axis.of(name, values) for name, values in axes.items()}
     grid = Grid(made, _groups(made, zipped), ())
     groups, names = grid.groups(), list(made)
@@ -174,6 +175,7 @@ def make_grid(
     every = tuple(tuple(place[i] for i in owner) for place in places)
     grid = dataclasses.replace(grid, points=every)
     if where is not None:
+        function("where", where)
         kept = [p for row, p in enumerate(every) if where(**grid.point(row))]
         grid = dataclasses.replace(grid, points=tuple(kept))
     if not grid.points:
@@ -182,6 +184,11 @@ def make_grid(
 
 
 def _groups(axes: Mapping[str, Axis], zipped: Sequence[Any]) -> tuple[tuple[str, ...], ...]:
+    if not isinstance(zipped, list | tuple) or not all(
+        isinstance(group, str | list | tuple) for group in zipped
+    ):
+        allowed = "a list of names of axes, or of groups of them"
+        raise ValueError(f"zipped: got {shown(zipped)}; allowed is {allowed}")
     flat = bool(zipped) and all(isinstance(name, str) for name in zipped)
     groups = [tuple(zipped)] if flat else [tuple(group) for group in zipped]
     named = [name for group in groups for name in group]
