@@ -75,8 +75,8 @@ def system() -> ld.System:
 
 
 @functools.cache
-def model() -> ld.Model:
-    network = ld.MLP([2, 3, 1], "tanh")
+def model(activation: str = "tanh") -> ld.Model:
+    network = ld.MLP([2, 3, 1], activation)
     return ld.Model(network, network.sample(np.random.default_rng(0), (2,)))
 
 
@@ -236,7 +236,7 @@ CALLS: dict[str, Callable[[], Call]] = {
     "probes.Watched": lambda: Call({"s": 1}),
     "probes.agop": probe(factor=False),
     "probes.alignment": lambda: Call({"A": np.eye(2), "B": np.eye(2), "factors": False}, True),
-    "probes.conserved": lambda: Call({"model": model()}, True),
+    "probes.conserved": lambda: Call({"model": model("relu")}, True),
     "probes.critical_learning_rate": probe(y=True, loss=True, exact=False, tolerance=None),
     "probes.effective_rank": lambda: Call({"matrix": np.eye(2)}, True),
     "probes.egop": lambda: Call({"function": ld.Polynomial([(1.0, {0: 2})], 2),

@@ -1,12 +1,14 @@
 """Linear noise: closed forms of a variance, its scaling with N, what is refused."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import learndyn as ld
-from learndyn.solving.fluctuations import how_with_noise, integrate_with_noise
-from learndyn.theory.dynamics import Explicit, Implicit, Stabilised
+from learndyn.solving.fluctuations import integrate_with_noise
+from learndyn.theory.dynamics import Explicit, Implicit
 
 
 def linear(N, rule, noise=0.0):
@@ -99,16 +101,60 @@ def test_large_states_are_refused():
 
 
 @pytest.mark.slow
-def test_the_scheme_for_stiff_flows_gives_the_same():
+def test_the_scheme_of_the_flow_does_not_matter():
     system = linear(400, ld.SGD(0.4), noise=0.1)
     theory = ld.theory_of(system)
     flow, noise = theory.dynamics("full"), theory.noise("full")
-    numbers = [np.asarray(x) for x in (np.array([0.5, 2.0]), 1.0, 400.0, 1e-8, 1e-10)]
-    stiff = Implicit(FAR, flow.linearise, flow.radius)
+    numbers = np.array([0.5, 2.0]), np.asarray(1.0), 400.0, np.asarray(1e-8), np.asarray(1e-10)
     with jax.enable_x64(True):
-        hows = Explicit(FAR), how_with_noise(stiff, FAR)
-        paths = [integrate_with_noise(theory, flow, noise, h, FAR, *numbers) for h in hows]
-    assert isinstance(hows[1], Stabilised)
-    explicit, stabilised = (path.saved[0] for path in paths)
+        hows = Explicit(FAR), Implicit(FAR, flow.linearise)
+        paths = [integrate_with_noise(theory, flow, noise, how, *numbers) for how in hows]
+    explicit, implicit = (path.saved[0] for path in paths)
     for name, values in explicit.items():
-        np.testing.assert_allclose(stabilised[name], values, rtol=1e-4, atol=1e-9)
+        np.testing.assert_allclose(implicit[name], values, rtol=1e-5, atol=1e-9)
+
+
+def test_a_dense_integration_gives_the_same():
+    """State and covariance together, by SciPy; rates span a factor of 400."""
+    N, times = 100, np.array([0.0, 0.05, 0.3, 2.0, 7.0, 7.1, 30.0])
+    spectrum = ld.Spectrum([2.0, 0.1, 0.005], [20, 40, 40])
+    data = ld.TeacherStudent(spectrum, ld.Committee(1, "quadratic"), label_noise=0.2)
+    system = ld.System(data, ld.Committee(2, "quadratic"), ld.SGD(0.05))
+    begin = ld.start(system, key=1)
+    record = ld.solve(system, times, start=begin, fluctuations=True, states=True)
+    theory = ld.theory_of(system)
+    noise, state = theory.noise("full"), theory.as_state(begin.state)
+    y0 = np.asarray(theory.vector(state))
+    n = len(y0)
+
+    def rates(y):
+        v, P = y[:n], y[n:].reshape(n, n)
+        drift = lambda v: theory.vector(theory.drift(theory.with_vector(state, v)))
+        half = jax.jacfwd(drift)(v) @ P
+        growth = half + half.T + noise.diffusion(theory.with_vector(state, v))
+        return jnp.concatenate([drift(v), growth.ravel()])
+
+    error = lambda v: theory.observe(theory.with_vector(state, v))["error"]
+    with jax.enable_x64(True):
+        field, slope = jax.jit(rates), jax.jit(jax.grad(error))
+        start = np.concatenate([y0, np.zeros(n * n)])
+        dense = solve_ivp(
+            lambda t, y: np.asarray(field(y)), (0, 30), start, "DOP853", times,
+            rtol=1e-9, atol=1e-12,
+        )  # fmt: skip
+        slopes = [np.asarray(slope(y[:n])) for y in dense.y.T]
+    expected = [
+        np.sqrt(g @ y[n:].reshape(n, n) @ g / N) for g, y in zip(slopes, dense.y.T, strict=True)
+    ]
+    np.testing.assert_allclose(record.error_std, expected, rtol=1e-5, atol=1e-12)
+    assert record.state_Q.shape == (len(times), 3, 2, 2)
+
+
+def test_a_flow_that_diverges_has_spread_until_then():
+    data = ld.TeacherStudent(ld.Isotropic(100), ld.Committee(1, "quadratic"))
+    system = ld.System(data, ld.Committee(1, "quadratic"), ld.SGD(1.0))
+    far = ld.Overlaps([[4.0]], [[0.2]], [[1.0]])
+    record = solve(system, [0.0, 1e-4, 1e3], far)
+    assert record.outcome == "diverged"
+    assert np.all(np.isfinite(record.error_std[:2])) and record.error_std[1] > 0
+    assert not np.isfinite(record.error_std[2])

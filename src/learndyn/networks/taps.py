@@ -15,7 +15,7 @@ import numpy as np
 from jax.extend import core
 from jax.interpreters import ad, batching, mlir
 
-from learndyn.numerics.checks import flag, function, instance, mapping, numbers
+from learndyn.numerics.checks import a_kind, flag, function, instance, mapping, numbers
 from learndyn.numerics.jaxprs import bind, called, equations, evaluate, is_call
 from learndyn.numerics.types import Array
 
@@ -88,7 +88,10 @@ def forward(
     """
     function("apply", apply)
     flag("local", local)
-    x = x if isinstance(x, jax.Array | np.ndarray | np.generic) else numbers("x", x)
+    real = isinstance(x, jax.Array) or (isinstance(x, np.ndarray) and x.dtype.kind in "biuf")
+    x = x if real else numbers("x", x)
+    if np.ndim(x) == 0:
+        raise ValueError("x: got one number; allowed is a batch of inputs")
     taps = {} if taps is None else dict(mapping("taps", taps, "a dict node → array, or None"))
     nodes: dict[str, Array] = {}
 
@@ -98,7 +101,14 @@ def forward(
         nodes[name] = h + _fitting(name, taps[name], h) if name in taps else h
         return jax.lax.stop_gradient(nodes[name]) if local else nodes[name]
 
-    outputs = revisit(apply, visit)(weights, x)
+    try:
+        outputs = revisit(apply, visit)(weights, x)
+    except (TypeError, AttributeError) as error:
+        why = str(error).partition("\n")[0]
+        raise ValueError(
+            f"weights: got {a_kind(weights)} that, with x of shape {np.shape(x)}, is nothing for "
+            f"apply ({why}); allowed are weights and inputs of the network"
+        ) from error
     unknown = [name for name in taps if name not in nodes]
     if unknown:
         have = ", ".join(map(repr, nodes)) or "none: the network has no taps"

@@ -23,12 +23,14 @@ class Trajectory(NamedTuple):
         end: time (or step) at which it ended or was found to have diverged.
         diverged: whether it was found to have diverged.
         succeeded: whether the tolerance was kept all the way.
+        last: y where it ended.
     """
 
     saved: Any
     end: Array
     diverged: Array
     succeeded: Array
+    last: Any
 
 
 def integrate(
@@ -72,15 +74,17 @@ def integrate(
         t1=times[-1],
         dt0=None,
         y0=jax.tree.map(jnp.asarray, start),
-        saveat=diffrax.SaveAt(subs=[kept, diffrax.SubSaveAt(t1=True, fn=lambda t, y, a: t)]),
+        saveat=diffrax.SaveAt(subs=[kept, diffrax.SubSaveAt(t1=True, fn=lambda t, y, a: (t, y))]),
         stepsize_controller=_controller(times, rtol, atol),
         event=diffrax.Event(lambda t, y, args, **_: diverged(y)),
         max_steps=MAX_STEPS,
         throw=False,
         progress_meter=diffrax.NoProgressMeter() if meter is None else meter,
     )
-    saved, end = cast(Any, solution.ys)
-    return Trajectory(saved, end[0], solution.event_mask, diffrax.is_okay(solution.result))
+    saved, ended = cast(Any, solution.ys)
+    end, last = jax.tree.map(lambda leaf: leaf[0], ended)
+    okay = diffrax.is_okay(solution.result)
+    return Trajectory(saved, end, solution.event_mask, okay, last)
 
 
 def _solver(linearise: Linearise | None, radius: Radius | None) -> diffrax.AbstractAdaptiveSolver:

@@ -72,6 +72,8 @@ def ntk(model: Any, x: Given, x2: Given | None = None) -> Array:
     """
     model, x = as_model(model), checked_inputs("x", x)
     x2 = None if x2 is None else checked_inputs("x2", x2)
+    if x2 is not None and x2.shape[1:] != x.shape[1:]:
+        raise ValueError(f"x2: got shape {x2.shape}; allowed are inputs of shape {x.shape[1:]}")
     try:
         found = known(model, "kernel", model.kernel(x, x2))
     except ValueError as error:  # one line, without the note that JAX adds

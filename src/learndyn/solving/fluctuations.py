@@ -1,37 +1,50 @@
 """Linear noise: the standard deviations of a theory's observables at size N."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from learndyn.numerics import ode
-from learndyn.numerics.divergence import bound_of, has_diverged
+from learndyn.numerics import covariance
+from learndyn.numerics.covariance import NODES, PLACES, Stretch
 from learndyn.numerics.ode import Trajectory
-from learndyn.numerics.progress import Meter
+from learndyn.numerics.precision import to_numpy
+from learndyn.numerics.progress import Report
 from learndyn.numerics.types import Array
+from learndyn.solving.integrate import integrate
 from learndyn.theory import AbstractTheory, Flow, Noise
-from learndyn.theory.dynamics import Explicit, Integration, Stabilised, State
+from learndyn.theory.dynamics import Integration, State
 
 MOST_VARIABLES = 2000  # the covariance holds the square of it
+RTOL = 1e-7  # of the covariance, at best: linear noise itself errs by 1/√N
+ROWS = 16  # times that are read in one stretch of the path, at most
+FIRST = 1e-3  # the first stretch that is tried, of the whole
+GROWTH = 3.0  # of a stretch over the one before it, at most
+LEAST = 0.2  # the same, at least
+# The cubic polynomial with the values and slopes of e^x at x = 0 and h misses it by h⁴/384, that
+# with second derivatives too by h⁶/46080, which is 0.16 × (the former)^1.5.
+COARSE = 384**1.5 / 46080
+LEFT = 10.0  # the last term of the polynomials that is kept, over the first that is left out
+MOST_PARTS = 256  # of a stretch; only what cancels to rounding asks for more
+SHORTEST = 1e-12  # stretch, of the time that has passed
 
 
-@eqx.filter_jit
 def integrate_with_noise(
     theory: AbstractTheory,
     flow: Flow,
     noise: Noise,
     how: Integration,
-    state: State,
-    times: Array,
+    times: np.ndarray,
     per_time: Array,
-    size: Array,
-    rtol: Array,
-    atol: Array,
-    meter: Meter | None = None,
+    size: float,
+    rtol: Any,
+    atol: Any,
+    report: Report = lambda fraction: None,
 ) -> Trajectory:
-    """Integrates a flow and, next to it, the covariance P of the theory's independent variables.
+    """Integrates a flow and, along its path, the covariance P of the independent variables.
 
         dP/dα = J P + P Jᵀ + D / N,    P(0) = 0,
 
@@ -43,77 +56,153 @@ def integrate_with_noise(
         theory: the theory, which observes.
         flow: its flow.
         noise: its noise at the same order.
-        how: by which scheme, as `how_with_noise` says.
-        state: the state at time 0, where every run begins.
+        how: how to integrate the flow.
         times: increasing, non-negative.
         per_time: what the rates are multiplied by, for the unit of `times`.
         size: N.
-        rtol: relative tolerance of a step, for P as for the state.
+        rtol: relative tolerance of a step; for P it is `RTOL` where that is larger.
         atol: absolute tolerance of a step, for N P as for the state.
-        meter: shows the progress.
+        report: is told the fraction done.
 
     Returns:
-        The trajectory of observables, each with its standard deviation `<name>_std`.
+        The trajectory of (observables, each with its standard deviation `<name>_std`; states).
 
     Raises:
         ValueError: for more than `MOST_VARIABLES` variables.
     """
-    start = jnp.asarray(theory.vector(state))
-    n = _allowed(len(start))
-
-    def field(y: tuple[Array, Array]) -> tuple[Array, Array]:
-        here = theory.with_vector(state, y[0])
-        drift = lambda v: theory.vector(flow.drift(theory.with_vector(state, v)))
-        rate, tangent = jax.linearize(drift, y[0])
-        half = jax.vmap(tangent, in_axes=1, out_axes=1)(y[1])
-        growth = half + half.T + noise.diffusion(here)
-        return per_time * rate, per_time * growth
-
-    def save(y: tuple[Array, Array]) -> tuple[dict[str, Any], None]:
-        observe = lambda v: theory.observe(theory.with_vector(state, v))
-        slopes = jax.jacfwd(observe)(y[0])
-        deviation = lambda g: _root(jnp.einsum("...i,ij,...j->...", g, y[1], g) / size)
-        stds = {f"{name}_std": deviation(slope) for name, slope in slopes.items()}
-        return {**observe(y[0]), **stds}, None
-
-    begin = (start, jnp.zeros((n, n)))  # P is carried as N P, which is of the state's size
-    here = lambda y: theory.with_vector(state, y[0])
-    return ode.integrate(
-        field,
-        begin,
-        times,
-        save,
-        rtol=rtol,
-        atol=atol,
-        diverged=lambda y: has_diverged(here(y), bound_of(state)),
-        # The rates of P are sums of two of the state's.
-        radius=(lambda y: 2 * per_time * how.radius(here(y)))
-        if isinstance(how, Stabilised)
-        else None,
-        meter=meter,
+    _allowed(len(theory.vector(flow.state(how.begin))))
+    solve = lambda how, times: to_numpy(
+        integrate(theory, flow, how, times, per_time, rtol, atol, states=True)
     )
+    path = solve(how, times)
+    observables, states = path.saved
+    reached = times[times <= path.end] if path.diverged else times
+    walk = _Walk(
+        lambda y, places: solve(eqx.tree_at(lambda h: h.begin, how, y), places),
+        lambda states: _linearised(theory, flow, noise, states, per_time),
+        lambda rows: _slopes(theory, jax.tree.map(lambda leaf: leaf[rows], states)),
+        max(float(rtol), RTOL),
+        float(atol),
+        report,
+    )
+    blank = {name: np.full(np.shape(values), np.nan) for name, values in observables.items()}
+    variances, end = walk.along(how.begin, reached, blank)
+    # Rounding may leave a variance that is zero a little below it.
+    root = lambda variance: np.sqrt(np.maximum(variance, 0) / size)
+    stds = {f"{name}_std": root(variance) for name, variance in variances.items()}
+    path = path._replace(saved=({**observables, **stds}, states))
+    return path if end is None else path._replace(end=np.asarray(end), succeeded=np.asarray(False))
 
 
-def how_with_noise(how: Integration, state: State) -> Integration:
-    """How to integrate a flow with its covariance, which `how` integrates without.
+class _Walk(NamedTuple):
+    """How N P is carried along a path, stretch by stretch.
 
-    Explicitly where the flow is, else by the stabilised scheme, which asks for nothing but the
-    spectral radius: the Jacobian of P is J ⊗ 1 + 1 ⊗ J, whose radius is at most twice that of J.
+    Attributes:
+        move: (y, places) → the flow from y at these times.
+        linearise: states at nodes → J and D there.
+        slopes: numbers of times → gradients of the observables there.
+        rtol: relative tolerance.
+        atol: absolute tolerance.
+        report: is told the fraction done.
     """
-    if isinstance(how, Explicit) or how.radius is None:
-        return Explicit(state)
-    return Stabilised(state, how.radius)
+
+    move: Callable[[State, np.ndarray], Trajectory]
+    linearise: Callable[[State], tuple[Array, Array]]
+    slopes: Callable[[np.ndarray], dict[str, Array]]
+    rtol: float
+    atol: float
+    report: Report
+
+    def along(
+        self, y: State, times: np.ndarray, found: dict[str, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], float | None]:
+        """Fills in the variances at `times`; and where it had to stop, None for the end."""
+        t, P, parts, row = 0.0, None, 1, int(np.count_nonzero(times == 0))
+        for values in found.values():
+            values[:row] = 0.0
+        length = FIRST * times[-1] if row < len(times) else 0.0
+        while row < len(times) and length > SHORTEST * t:
+            end = min(t + length, times[min(row + ROWS, len(times)) - 1])
+            nodes = self.move(y, (end - t) * PLACES)
+            stretch = Stretch(end - t, *to_numpy(self.linearise(nodes.saved[1])))
+            P = np.zeros_like(stretch.J[0]) if P is None else P
+            kept, wanted = self._judged(stretch, P)
+            # A stretch may be cut by the times, and not by what it would miss.
+            length = max(wanted, min(length, GROWTH * stretch.length)) if kept else wanted
+            if kept:
+                rows = np.arange(row, np.searchsorted(times, end, side="right"))
+                places = (times[rows] - t) / stretch.length
+                P, parts = self._carried(stretch, P, parts, places, rows, found)
+                t, y, row = end, nodes.last, row + len(rows)
+                self.report(t / times[-1])
+        return found, None if row == len(times) else t
+
+    def _judged(self, stretch: Stretch, P: np.ndarray) -> tuple[bool, float]:
+        """Whether J and D are known well enough on a stretch, and how long the next may be."""
+        floor = self.atol / self.rtol
+        miss = covariance.misfit(stretch, P, floor) / (LEFT * self.rtol)
+        factor = 0.9 * max(miss, 1e-30) ** (-1 / (NODES - 1)) if np.isfinite(miss) else LEAST
+        return miss <= 1, stretch.length * float(np.clip(factor, LEAST, GROWTH))
+
+    def _carried(
+        self,
+        stretch: Stretch,
+        P: np.ndarray,
+        parts: int,
+        places: np.ndarray,
+        rows: np.ndarray,
+        found: dict[str, np.ndarray],
+    ) -> tuple[np.ndarray, int]:
+        """P at the end of a stretch, and in how many parts to try the next one.
+
+        Fills in the variances of the rows in it.
+        """
+        slopes = to_numpy(self.slopes(np.resize(rows, ROWS))) if len(rows) else {}
+        while True:
+            ends = covariance.carry(stretch, P, parts)
+            count, apart = len(ends) - 1, 0.0
+            for k, place in enumerate(places):
+                part = min(int(place * count), count - 1)
+                read = covariance.course(stretch, count, part, ends[part], ends[part + 1])
+                for name, slope in slopes.items():
+                    value, away = read(place * count - part, slope[k])
+                    found[name][rows[k]] = value
+                    apart = max(
+                        apart, float(np.max(away / (np.abs(value) + self.atol / self.rtol)))
+                    )
+            if COARSE * apart**1.5 <= self.rtol or count >= MOST_PARTS:
+                return ends[-1], max(1, parts // 2)
+            parts = 2 * count
 
 
-def _allowed(n: int) -> int:
+@eqx.filter_jit
+def _linearised(
+    theory: AbstractTheory, flow: Flow, noise: Noise, states: State, per_time: Array
+) -> tuple[Array, Array]:
+    """J and D at every state, (states, n, n), per unit of time."""
+
+    def at(state: State) -> tuple[Array, Array]:
+        drift = lambda v: theory.vector(flow.drift(theory.with_vector(state, v)))
+        J = jax.jacfwd(drift)(jnp.asarray(theory.vector(state)))
+        return per_time * J, per_time * noise.diffusion(state)
+
+    return jax.lax.map(at, states)
+
+
+@eqx.filter_jit
+def _slopes(theory: AbstractTheory, states: State) -> dict[str, Array]:
+    """The gradients of the observables at every state, (states, …, n)."""
+
+    def at(state: State) -> dict[str, Array]:
+        observe = lambda v: theory.observe(theory.with_vector(state, v))
+        return jax.jacfwd(observe)(jnp.asarray(theory.vector(state)))
+
+    return jax.lax.map(at, states)
+
+
+def _allowed(n: int) -> None:
     if n > MOST_VARIABLES:
         raise ValueError(
             f"fluctuations: got True for a state of {n} variables; "
             f"allowed are at most {MOST_VARIABLES}"
         )
-    return n
-
-
-def _root(variance: Array) -> Array:
-    # Rounding may leave a variance that is zero a little below it.
-    return jnp.sqrt(jnp.maximum(variance, 0))

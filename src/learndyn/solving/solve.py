@@ -18,13 +18,14 @@ from learndyn.numerics.checks import (
     warn_off_grid,
 )
 from learndyn.numerics.divergence import bound_of, diverged_rows
+from learndyn.numerics.interruption import interruptible
 from learndyn.numerics.pieces import pieces
 from learndyn.numerics.precision import to_numpy
 from learndyn.numerics.progress import Report, metered, reporting
 from learndyn.numerics.types import Number
 from learndyn.records import Outcome, Recording, Variable, make_record
 from learndyn.records.schema import Stopwatch
-from learndyn.solving.fluctuations import how_with_noise, integrate_with_noise
+from learndyn.solving.fluctuations import integrate_with_noise
 from learndyn.solving.integrate import integrate, iterate
 from learndyn.starting import Start
 from learndyn.system import System
@@ -65,7 +66,8 @@ def solve(
             neglecting 2 against sizes, and "wide", the limit of a wide hidden layer.
         fluctuations: whether to predict, for every observable, the standard deviation of a
             run at size N (`<name>_std`), by the linear-noise equation of committees under
-            SGD; orders "full" and "flow", at most 2000 state variables.
+            SGD; orders "full" and "flow", at most 2000 state variables. Their covariance is known
+            to a tolerance of 1e-7 of its own, or `rtol` where that is larger.
         states: whether to keep the state itself, as variables `state_<field>`.
         theory: the name or the class of a theory, to take that one.
         rtol: relative tolerance of the integrator.
@@ -106,11 +108,12 @@ def solve(
     recording = Recording({}, times, _labels(found.variables, fluctuations))
     with jax.enable_x64(True), reporting(progress, "solving") as report:
         if isinstance(moves, Map):
-            method = _iterated(found, moves, state, steps, states, recording, report)
+            work = lambda: _iterated(found, moves, state, steps, states, recording, report)
         else:
             shown = report if progress else None
             asked = noise, state, times, tolerances, states, recording, shown
-            method = _integrated(found, moves, *asked)
+            work = lambda: _integrated(found, moves, *asked)
+        method = interruptible(work)
         report(1.0)
     return make_record(
         recording.variables(),
@@ -206,22 +209,18 @@ def _integrated(
         return "closed form"
     how = flow.integration(state, float(times[-1]))
     scale, (rtol, atol) = np.asarray(flow.clock.drift, dtype=np.float64), tolerances
-    with metered(report) as meter:
-        if noise is None:
-            path = integrate(
-                theory, flow, how, times, scale, rtol, atol, states=states, meter=meter
+    method = f"{SOLVERS[type(how)]}, adaptive, in {type(how.begin).__name__}"
+    if noise is None:
+        with metered(report) as meter:
+            path = to_numpy(
+                integrate(theory, flow, how, times, scale, rtol, atol, states=states, meter=meter)
             )
-            method = f"{SOLVERS[type(how)]}, adaptive, in {type(how.begin).__name__}"
-        else:
-            how = how_with_noise(how, state)
-            size = np.asarray(theory.system.dim, np.float64)
-            path = integrate_with_noise(
-                theory, flow, noise, how, state, times, scale, size, rtol, atol, meter=meter
-            )
-            method = f"{SOLVERS[type(how)]}, adaptive, with linear noise"
-        path = to_numpy(path)
+    else:
+        asked = how, times, scale, float(theory.system.dim), rtol, atol
+        path = integrate_with_noise(theory, flow, noise, *asked, report or (lambda fraction: None))
+        method += ", with linear noise"
     observables, kept = path.saved
-    values = {**observables, **_state_values(kept)}
+    values = {**observables, **_state_values(kept if states else None)}
     recording.take((), 0, values, np.zeros(len(times), bool))
     if path.diverged or not path.succeeded:
         how = "diverged" if path.diverged else "tolerance not reached"

@@ -28,6 +28,12 @@ QUIET = {
 ALLOWED = "None, a distributed.Client, or the address of a scheduler"
 
 
+def check_client(client: Any) -> None:
+    """Raises a ValueError for what cannot be submitted to."""
+    if client is not None and not isinstance(client, str | Client):
+        raise ValueError(f"client: got {a_kind(client)}; allowed is {ALLOWED}")
+
+
 @contextlib.contextmanager
 def connected(client: Any, retries: int) -> Iterator[Client]:
     """A client to submit to; one that is made here is closed here.
@@ -53,10 +59,9 @@ def connected(client: Any, retries: int) -> Iterator[Client]:
             raise ValueError(f"client: got {client!r} ({why}); allowed is {ALLOWED}") from None
         with own:
             yield own
-    elif isinstance(client, Client):
-        yield client
     else:
-        raise ValueError(f"client: got {a_kind(client)}; allowed is {ALLOWED}")
+        check_client(client)
+        yield client
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from learndyn.numerics.checks import a_kind
+from learndyn.numerics.checks import a_kind, shown
 from learndyn.numerics.checks import function as check_function
 from learndyn.system.encoding import decode, encode
 
@@ -173,7 +173,7 @@ def make_grid(
             or of names that are no axes, and where no point is left.
     """
     if not isinstance(axes, Mapping) or not axes:
-        raise ValueError(f"axes: got {axes!r}; allowed are names with their values")
+        raise ValueError(f"axes: got {shown(axes)}; allowed are names with their values")
     for name in axes:
         if is_own(str(name)):
             raise ValueError(f"axes: got {name!r}, a name of the sweep's own; allowed is another")

@@ -15,7 +15,7 @@ from distributed.comm.core import CommClosedError
 
 from learndyn.numerics.checks import flag, non_negative, path, positive, positive_int, shown
 from learndyn.records import commit_of, differences, provenance
-from learndyn.sweeping.cluster import check_importable, connected
+from learndyn.sweeping.cluster import check_client, check_importable, connected
 from learndyn.sweeping.engine import Engine
 from learndyn.sweeping.function import check_values, described, packed, takes_key, version
 from learndyn.sweeping.lock import held
@@ -76,6 +76,7 @@ def sweep(
     """
     if client is None:
         check_importable()  # before the store is found to be held by the script itself
+    check_client(client)  # also where nothing is left to be submitted
     flag("extend", extend)
     if not callable(progress):
         flag("progress", progress)

@@ -62,12 +62,10 @@ class Implicit(eqx.Module):
     Args:
         begin: the state in the coordinates in which it is integrated.
         linearise: (y, w) → the solver b ↦ x of (w − J) x = b, J the Jacobian of `drift` at y.
-        radius: as `Stabilised` has it, for what is integrated beside the flow; None: not known.
     """
 
     begin: State
     linearise: Callable[[State, Array], Solve]
-    radius: Callable[[State], Array] | None = None
 
 
 class Stabilised(eqx.Module):

@@ -176,7 +176,7 @@ class OverlapFlow(Flow):
         with jax.enable_x64(True):
             scheme = stiff.scheme(self.setting, state, end)
         if scheme == "implicit":
-            return Implicit(state, self.linearise, self.radius)
+            return Implicit(state, self.linearise)
         rank = int(np.max(self.setting.spectrum.counts))
         scarce = self.order == "flow" and rank < state.gram.shape[1]
         begin = factors_of(state, rank) if scarce else state
