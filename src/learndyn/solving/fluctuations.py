@@ -139,7 +139,7 @@ class _Walk(NamedTuple):
 
     def _judged(self, stretch: Stretch, P: np.ndarray) -> tuple[bool, float]:
         """Whether J and D are known well enough on a stretch, and how long the next may be."""
-        floor = self.atol / self.rtol
+        floor = self.atol / self.rtol  # so that `atol` is the absolute tolerance
         miss = covariance.misfit(stretch, P, floor) / (LEFT * self.rtol)
         factor = 0.9 * max(miss, 1e-30) ** (-1 / (NODES - 1)) if np.isfinite(miss) else LEAST
         return miss <= 1, stretch.length * float(np.clip(factor, LEAST, GROWTH))
@@ -167,9 +167,7 @@ class _Walk(NamedTuple):
                 for name, slope in slopes.items():
                     value, away = read(place * count - part, slope[k])
                     found[name][rows[k]] = value
-                    apart = max(
-                        apart, float(np.max(away / (np.abs(value) + self.atol / self.rtol)))
-                    )
+                    apart = max(apart, float(np.max(away / (np.abs(value) + self.atol))))
             if COARSE * apart**1.5 <= self.rtol or count >= MOST_PARTS:
                 return ends[-1], max(1, parts // 2)
             parts = 2 * count
