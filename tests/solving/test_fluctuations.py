@@ -39,7 +39,7 @@ def test_linear_student_without_noise(N, order):
     # and dP/dα = −2 r P + 2 r² e²/N gives the relative standard deviation r √(2α/N).
     eta, times = 0.4, np.linspace(0, 6, 7)
     system = linear(N, ld.SGD(eta))
-    record = solve(system, times, FAR, order=order, atol=1e-14)
+    record = solve(system, times, FAR, order=order, rtol=1e-12, atol=1e-14)
     r = 2 * eta - eta**2 * (order == "full")
     expected = record.error * r * np.sqrt(2 * times / N)
     np.testing.assert_allclose(record.error_std, expected, rtol=1e-6)

@@ -4,33 +4,25 @@
 
 with J and D given at the Chebyshev nodes of a stretch of time, and polynomials in between. Over a
 piece of it P becomes Φ P Φᵀ + W; two pieces in a row are one, (Φ₂ Φ₁, Φ₂ W₁ Φ₂ᵀ + W₂). Short pieces
-are a Magnus expansion of order 6. Pieces of twice the length follow from them, and as J and D
-change slowly so do Φ and W with the time at which a piece begins: `STARTS` of each length suffice.
+are a Magnus expansion of order 4. Pieces of twice the length follow from them, and as J and D
+change slowly so do Φ and W with the time at which a piece begins: those at the nodes suffice.
 So stiffness costs a logarithm, and P stays positive semidefinite, however small it is along some
 directions.
 """
 
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.polynomial import polynomial
 
+from learndyn.numerics.types import Array
+
 NODES = 7
-STARTS = 5  # of pieces of one length
-PARTS = 8  # P goes through so many parts for what joining them would cost
-SHORT = 0.4  # |J| × (length) of the shortest pieces
-
-
-def chebyshev(count: int) -> np.ndarray:
-    """Chebyshev's places on [0, 1], its ends among them."""
-    return (1 - np.cos(np.pi * np.arange(count) / (count - 1))) / 2
-
-
-PLACES = chebyshev(NODES)
-
-
-Pair = tuple[Any, Any]  # J and D
+PLACES = (1 - np.cos(np.pi * np.arange(NODES) / (NODES - 1))) / 2  # of the nodes, in [0, 1]
+PARTS = 8  # of a stretch, at the ends of which P is known
+SHORT = 0.2  # |J| × (length) of the shortest pieces
 
 
 class Stretch(NamedTuple):
@@ -42,35 +34,31 @@ class Stretch(NamedTuple):
         D: diffusions at its nodes, (NODES, n, n).
     """
 
-    length: float
-    J: np.ndarray
-    D: np.ndarray
+    length: Array
+    J: Array
+    D: Array
 
-    def at(self, time: float) -> tuple[np.ndarray, np.ndarray]:
-        """J and D at a time since the beginning."""
-        weights = lagrange(PLACES, time / self.length)
-        return np.tensordot(weights, self.J, 1), np.tensordot(weights, self.D, 1)
+    def at(self, place: Any) -> tuple[Array, Array]:
+        """J and D at places in [0, 1], (…, n, n)."""
+        return _mixed((self.J, self.D), lagrange(place))
 
 
 class Piece(NamedTuple):
     """P becomes Φ P Φᵀ + W."""
 
-    phi: np.ndarray
-    W: np.ndarray
+    phi: Array
+    W: Array
 
-    def __call__(self, P: np.ndarray) -> np.ndarray:
+    def __call__(self, P: Array) -> Array:
         return self.phi @ P @ self.phi.T + self.W
 
-    def then(self, other: "Piece") -> "Piece":
-        """This piece, and another after it."""
-        return Piece(other.phi @ self.phi, other(self.W))
 
-    def mixed(self, weights: np.ndarray) -> "Piece":
-        """A sum of pieces, where they are stacked."""
-        return Piece(np.tensordot(weights, self.phi, 1), np.tensordot(weights, self.W, 1))
+def _joined(phi: Array, W: Array) -> Piece:
+    """Two pieces in a row, stacked, as one."""
+    return Piece(phi[1] @ phi[0], Piece(phi[1], W[1])(W[0]))
 
 
-def misfit(stretch: Stretch, P: np.ndarray, floor: float = 0.0) -> float:
+def misfit(stretch: Stretch, P: Array, floor: Any = 0.0) -> Array:
     """By how much the polynomials through all other nodes miss at the middle one.
 
     The error of J P + P Jᵀ + D there, relative to how fast variances are made and forgotten,
@@ -85,151 +73,133 @@ def misfit(stretch: Stretch, P: np.ndarray, floor: float = 0.0) -> float:
         The largest of all entries.
     """
     middle = NODES // 2
-    weights = np.insert(-lagrange(np.delete(PLACES, middle), PLACES[middle]), middle, 1.0)
-    error = np.tensordot(weights, stretch.J, 1) @ P
-    error += error.T + np.tensordot(weights, stretch.D, 1)
-    made, held = np.diag(stretch.D[middle]), np.diag(P) + floor
-    rates = np.sqrt(np.abs(made) + np.abs(held) / stretch.length)
-    scale = np.outer(rates, rates)
-    return float(np.max(np.abs(error) / np.where(scale > 0, scale, np.inf)))
+    weights = np.insert(
+        -_lagrange(np.delete(PLACES, middle), np.asarray(PLACES[middle])), middle, 1.0
+    )
+    J, D = _mixed((stretch.J, stretch.D), weights)
+    half = J @ P
+    made, held = jnp.diag(stretch.D[middle]), jnp.diag(P) + floor
+    rates = jnp.sqrt(jnp.abs(made) + jnp.abs(held) / stretch.length)
+    scale = jnp.outer(rates, rates)
+    return jnp.max(jnp.abs(half + half.T + D) / jnp.where(scale > 0, scale, jnp.inf))
 
 
-def carry(stretch: Stretch, P: np.ndarray, parts: int) -> list[np.ndarray]:
-    """P at the ends of equal parts of a stretch, from that at its beginning.
+def carry(stretch: Stretch, P: Array) -> Array:
+    """P at the ends of the parts of a stretch, from that at its beginning.
 
     Args:
         stretch: the stretch.
         P: the covariance at its beginning.
-        parts: how many at least, a power of two; there are more where that costs nothing.
 
     Returns:
-        P at the beginning, and at the end of each part.
+        P at the beginning, and at the end of each part, (PARTS + 1, n, n).
     """
-    count = max(parts, int(2 ** np.ceil(np.log2(_norm(stretch) * stretch.length / SHORT + 1e-9))))
-    parts = max(parts, min(PARTS, count))
-    short, starts = stretch.length / count, _starts(count)
-    pieces = _stacked([_short(stretch, start * short, short) for start in starts])
-    at = lambda start: pieces.mixed(lagrange(starts, start))
-    while count > parts:
-        count //= 2
-        longer = _stacked([at(2 * start).then(at(2 * start + 1)) for start in _starts(count)])
-        pieces, starts = longer, _starts(count)
-    found = [P]
-    for part in range(parts):
-        found.append(at(float(part))(found[-1]))
-    return found
+    levels = jnp.ceil(jnp.log2(_norm(stretch) * stretch.length / (SHORT * PARTS) + 1e-9))
+    levels = jnp.maximum(levels, 0)
+    count = PARTS * 2.0**levels
+    pieces = jax.lax.map(lambda place: _short(stretch, place, count), jnp.asarray(PLACES))
+
+    def joined(_: Any, now: tuple[Array, Piece]) -> tuple[Array, Piece]:
+        count, pieces = now
+        first = 2 * (count / 2 - 1) * PLACES  # of each pair, by its number
+        pair = lambda k: _mixed(pieces, lagrange(jnp.stack([k, k + 1]) / (count - 1)))
+        return count / 2, jax.lax.map(lambda k: _joined(*pair(k)), first)
+
+    _, pieces = jax.lax.fori_loop(0, levels.astype(int), joined, (count, pieces))
+    part = lambda k: Piece(*_mixed(pieces, lagrange(k / (PARTS - 1))))
+    _, ends = jax.lax.scan(lambda P, k: (part(k)(P),) * 2, P, jnp.arange(PARTS))
+    return jnp.concatenate([P[None], ends])
 
 
-def _norm(stretch: Stretch) -> float:
+def _norm(stretch: Stretch) -> Array:
     """The largest spectral norm of J at the ends and in the middle, a little above."""
-    found = 0.0
-    for J in stretch.J[:: NODES // 2]:
-        v = np.ones(len(J))
-        for _ in range(10):
-            v = J.T @ (J @ (v / max(np.linalg.norm(v), 1e-300)))
-        found = max(found, np.sqrt(np.linalg.norm(v)))
-    return 1.2 * found
+
+    def of(J: Array) -> Array:
+        unit = lambda v: v / jnp.maximum(jnp.linalg.norm(v), 1e-300)
+        v = jax.lax.fori_loop(0, 9, lambda _, v: unit(J.T @ (J @ v)), unit(jnp.ones(len(J))))
+        return jnp.linalg.norm(J @ v)
+
+    return 1.2 * jnp.max(jax.lax.map(of, stretch.J[:: NODES // 2]))
 
 
-def _starts(count: int) -> np.ndarray:
-    """Where pieces begin that fill a stretch, in their own length: all, or `STARTS` of them."""
-    return np.arange(float(count)) if count <= STARTS else (count - 1) * chebyshev(STARTS)
+def _short(stretch: Stretch, place: Any, count: Any) -> Piece:
+    """One of `count` equal pieces, from the first (place 0) to the last (place 1).
 
-
-def _short(stretch: Stretch, start: float, length: float) -> Piece:
-    """A piece that is short: the Magnus expansion of order 6, by three Gauss nodes.
-
-    Of M = (J, D), which stands for the matrix ((J, D), (0, −Jᵀ)); the letters are those of
-    Blanes, Casas, Oteo and Ros (Phys. Rep. 470, 2009).
+    It is short: the Magnus expansion of order 4, by two Gauss nodes.
     """
-    apart = length * 0.15**0.5
-    M1, M2, M3 = (stretch.at(start + length / 2 + side * apart) for side in (-1, 0, 1))
-    once, twice = length * 15**0.5 / 3, length * 10 / 3
-    a1, a2 = _sum((length, M2)), _sum((once, M3), (-once, M1))
-    a3 = _sum((twice, M3), (-2 * twice, M2), (twice, M1))
-    C1 = _commutator(a1, a2)
-    C2 = _commutator(a1, _sum((-1 / 30, a3), (-1 / 60, C1)))
-    last = _commutator(_sum((-20.0, a1), (-1.0, a3), (1.0, C1)), _sum((1.0, a2), (1.0, C2)))
-    return _exponential(*_sum((1.0, a1), (1 / 12, a3), (1 / 240, last)))
+    middle, apart = (place * (count - 1) + 0.5) / count, 1 / 12**0.5 / count
+    (A, B), (S, T) = stretch.at(jnp.stack([middle - apart, middle + apart]))
+    turn, half = B @ A - A @ B, B @ S - A @ T
+    once = stretch.length / count / 2
+    twice = once**2 / 3**0.5
+    return _exponential(once * (A + B) + twice * turn, once * (S + T) + twice * (half + half.T))
 
 
-def _sum(*terms: tuple[float, Pair]) -> Pair:
-    return sum(w * J for w, (J, _) in terms), sum(w * D for w, (_, D) in terms)
-
-
-def _commutator(X: Pair, Y: Pair) -> Pair:
-    (A, S), (B, T) = X, Y
-    half = A @ T - B @ S
-    return A @ B - B @ A, half + half.T
-
-
-def _exponential(A: np.ndarray, S: np.ndarray) -> Piece:
+def _exponential(A: Array, S: Array) -> Piece:
     """Φ = e^A and W = ∫ e^(A s) S e^(Aᵀ s) ds over [0, 1], by their Taylor series to order 6."""
-    one, A2 = np.eye(len(A)), A @ A
+    one, A2 = jnp.eye(len(A)), A @ A
     A3 = A2 @ A
     phi = one + A + A2 / 2 + A3 @ (one / 6 + A / 24 + A2 / 120 + A3 / 720)
-    made, W = S, S.copy()
+    made = W = S
     for order in range(2, 7):
-        made = A @ made / order
-        made = made + made.T
-        W += made
+        half = A @ made / order
+        made = half + half.T
+        W = W + made
     return Piece(phi, W)
 
 
-def _stacked(pieces: Sequence[Piece]) -> Piece:
-    return Piece(*(np.stack(each) for each in zip(*pieces, strict=True)))
-
-
-def course(
-    stretch: Stretch, parts: int, part: int, P0: np.ndarray, P1: np.ndarray
-) -> Callable[[float, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """P on one of the equal parts of a stretch, given at its two ends.
+def variances(stretch: Stretch, ends: Array, place: Any, slopes: Array) -> tuple[Array, Array]:
+    """gᵀ P g at a place in a stretch, from P at the ends of its parts.
 
     Args:
         stretch: the stretch.
-        parts: of how many parts.
-        part: which.
-        P0: the covariance at its beginning.
-        P1: the covariance at its end.
+        ends: what `carry` gives.
+        place: in [0, 1].
+        slopes: gradients g, (count, n).
 
     Returns:
-        (a place in [0, 1], gradients g (…, n)) → gᵀ P g, by the polynomial with P and its first
-        two derivatives at the ends; and by how much that with the first alone is apart from it.
+        That by the polynomial with the value and its first two derivatives at the ends of the
+        part; and by how much that with the first alone is apart from it; (count,) each.
     """
-    ends = (part / parts, P0), ((part + 1) / parts, P1)
-    known = np.stack([each for end in ends for each in _derivatives(stretch, parts, *end)])
-
-    def read(place: float, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        change = hermite(place, 2)
-        change[[0, 1, 3, 4]] -= hermite(place, 1)
-        pair = (np.tensordot(w, known, 1) for w in (hermite(place, 2), change))
-        value, apart = (np.asarray(np.sum((slopes @ P) * slopes, axis=-1)) for P in pair)
-        return value, np.asarray(np.abs(apart))
-
-    return read
+    part = jnp.clip(jnp.floor(place * PARTS), 0, PARTS - 1).astype(int)
+    known = _derivatives(stretch, part, ends, slopes), _derivatives(stretch, part + 1, ends, slopes)
+    within = place * PARTS - part
+    value = hermite(within, 2) @ jnp.concatenate(known)
+    return value, jnp.abs(value - hermite(within, 1) @ jnp.concatenate([k[:2] for k in known]))
 
 
-def _derivatives(stretch: Stretch, parts: int, place: float, P: np.ndarray) -> list[np.ndarray]:
-    """P, P' and P'' at a place in a stretch, in units of one of its equal parts."""
-    h, powers = stretch.length / parts, np.vander(PLACES, increasing=True)
-    change = polynomial.polyval(place, polynomial.polyder(np.eye(NODES), axis=0))
-    weights = np.linalg.solve(powers.T, change) / stretch.length
-    J, D = stretch.at(place * stretch.length)
-    once = J @ P
-    once = h * (once + once.T + D)
-    twice = h * np.tensordot(weights, stretch.J, 1) @ P + J @ once
-    return [P, once, h * (twice + twice.T + h * np.tensordot(weights, stretch.D, 1))]
+def _derivatives(stretch: Stretch, end: Array, ends: Array, g: Array) -> Array:
+    """gᵀ P g, gᵀ P' g and gᵀ P'' g at the end of a part, by the time in parts, (3, count)."""
+    place, P, dot = end / PARTS, ends[end], lambda x, y: jnp.sum(x * y, axis=-1)
+    weights = jnp.stack([lagrange(place), jax.jacfwd(lagrange)(place) / PARTS])
+    (J, dJ), (D, dD) = _mixed((stretch.J, stretch.D), stretch.length / PARTS * weights)
+    gJ, Pg = g @ J, g @ P
+    once = 2 * dot(gJ, Pg) + dot(g @ D, g)
+    twice = 2 * dot(g @ dJ + gJ @ J, Pg) + 2 * dot(gJ @ P + g @ D, gJ) + dot(g @ dD, g)
+    return jnp.stack([dot(g, Pg), once, twice])
 
 
-def hermite(place: float, most: int) -> np.ndarray:
+def hermite(place: Any, most: int) -> Array:
     """Weights of value and derivatives at 0, then at 1, in the polynomial with these."""
     count = 2 * (most + 1)
     rows = [polynomial.polyder(np.eye(count), m, axis=0) for m in range(most + 1)]
-    conditions = [polynomial.polyval(x, row) for x in (0.0, 1.0) for row in rows]
-    return np.linalg.solve(np.stack(conditions).T, place ** np.arange(count))
+    conditions = np.stack([polynomial.polyval(x, row) for x in (0.0, 1.0) for row in rows])
+    return np.linalg.inv(conditions.T) @ place ** jnp.arange(count)
 
 
-def lagrange(places: np.ndarray, at: float) -> np.ndarray:
-    """The weights of values at `places` in the polynomial through them, (places,)."""
+def lagrange(place: Any) -> Array:
+    """The weights of values at the nodes in the polynomial through them, (…, NODES)."""
+    return _lagrange(PLACES, jnp.asarray(place))
+
+
+def _lagrange(places: np.ndarray, at: Any) -> Any:
     others = np.array([np.delete(places, k) for k in range(len(places))])
-    return np.prod((at - others) / (places[:, None] - others), axis=1)
+    return ((at[..., None, None] - others) / (places[:, None] - others)).prod(axis=-1)
+
+
+def _mixed(values: tuple[Array, Array], weights: Any) -> tuple[Array, Array]:
+    """Sums of stacked matrices: (NODES, n, n) with weights (…, NODES) to (…, n, n)."""
+    flat = lambda each: (weights @ each.reshape(NODES, -1)).reshape(
+        *weights.shape[:-1], *each[0].shape
+    )
+    return flat(values[0]), flat(values[1])

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from learndyn.numerics import covariance
 from learndyn.numerics.covariance import NODES, PLACES, Stretch
@@ -19,16 +20,17 @@ from learndyn.theory import AbstractTheory, Flow, Noise
 from learndyn.theory.dynamics import Integration, State
 
 MOST_VARIABLES = 2000  # the covariance holds the square of it
-RTOL = 1e-7  # of the covariance, at best: linear noise itself errs by 1/√N
-ROWS = 16  # times that are read in one stretch of the path, at most
+LOOSER = 1000  # the tolerance of P, over that of the flow: linear noise itself errs by 1/√N
+BEST = 1e-8  # tolerance of P
+ROWS = 32  # times that are read in one stretch of the path, at most
 FIRST = 1e-3  # the first stretch that is tried, of the whole
 GROWTH = 3.0  # of a stretch over the one before it, at most
 LEAST = 0.2  # the same, at least
 # The cubic polynomial with the values and slopes of e^x at x = 0 and h misses it by h⁴/384, that
 # with second derivatives too by h⁶/46080, which is 0.16 × (the former)^1.5.
 COARSE = 384**1.5 / 46080
-LEFT = 10.0  # the last term of the polynomials that is kept, over the first that is left out
-MOST_PARTS = 256  # of a stretch; only what cancels to rounding asks for more
+LEFT = 100.0  # the last term of the polynomials that is kept, over the first that is left out
+LEAST_CUT = 1 / 64  # of a stretch, for reading; only what cancels to rounding asks for less
 SHORTEST = 1e-12  # stretch, of the time that has passed
 
 
@@ -60,7 +62,7 @@ def integrate_with_noise(
         times: increasing, non-negative.
         per_time: what the rates are multiplied by, for the unit of `times`.
         size: N.
-        rtol: relative tolerance of a step; for P it is `RTOL` where that is larger.
+        rtol: relative tolerance of a step; for P it is `LOOSER` times that, `BEST` at best.
         atol: absolute tolerance of a step, for N P as for the state.
         report: is told the fraction done.
 
@@ -71,9 +73,14 @@ def integrate_with_noise(
         ValueError: for more than `MOST_VARIABLES` variables.
     """
     _allowed(len(theory.vector(flow.state(how.begin))))
-    solve = lambda how, times: to_numpy(
-        integrate(theory, flow, how, times, per_time, rtol, atol, states=True)
-    )
+    most = max(len(times), NODES)
+
+    def solve(how: Integration, places: np.ndarray) -> Trajectory:
+        """The flow at some times: always as many, so that it compiles once."""
+        padded = np.pad(places, (0, most - len(places)), mode="edge")
+        path = to_numpy(integrate(theory, flow, how, padded, per_time, rtol, atol, states=True))
+        return path._replace(saved=jax.tree.map(lambda leaf: leaf[: len(places)], path.saved))
+
     path = solve(how, times)
     observables, states = path.saved
     reached = times[times <= path.end] if path.diverged else times
@@ -81,16 +88,17 @@ def integrate_with_noise(
         lambda y, places: solve(eqx.tree_at(lambda h: h.begin, how, y), places),
         lambda states: _linearised(theory, flow, noise, states, per_time),
         lambda rows: _slopes(theory, jax.tree.map(lambda leaf: leaf[rows], states)),
-        max(float(rtol), RTOL),
+        max(LOOSER * float(rtol), BEST),
         float(atol),
         report,
     )
-    blank = {name: np.full(np.shape(values), np.nan) for name, values in observables.items()}
-    variances, end = walk.along(how.begin, reached, blank)
+    flat, names = ravel_pytree({name: values[0] for name, values in observables.items()})
+    found = np.full((len(times), len(flat)), np.nan)
+    end = walk.along(how.begin, reached, found)
     # Rounding may leave a variance that is zero a little below it.
-    root = lambda variance: np.sqrt(np.maximum(variance, 0) / size)
-    stds = {f"{name}_std": root(variance) for name, variance in variances.items()}
-    path = path._replace(saved=({**observables, **stds}, states))
+    stds = jax.vmap(names)(jnp.sqrt(np.maximum(found, 0) / size))
+    saved = {**observables, **{f"{name}_std": np.asarray(std) for name, std in stds.items()}}
+    path = path._replace(saved=(saved, states))
     return path if end is None else path._replace(end=np.asarray(end), succeeded=np.asarray(False))
 
 
@@ -108,69 +116,60 @@ class _Walk(NamedTuple):
 
     move: Callable[[State, np.ndarray], Trajectory]
     linearise: Callable[[State], tuple[Array, Array]]
-    slopes: Callable[[np.ndarray], dict[str, Array]]
+    slopes: Callable[[np.ndarray], Array]
     rtol: float
     atol: float
     report: Report
 
-    def along(
-        self, y: State, times: np.ndarray, found: dict[str, np.ndarray]
-    ) -> tuple[dict[str, np.ndarray], float | None]:
+    def along(self, y: State, times: np.ndarray, found: np.ndarray) -> float | None:
         """Fills in the variances at `times`; and where it had to stop, None for the end."""
-        t, P, parts, row = 0.0, None, 1, int(np.count_nonzero(times == 0))
-        for values in found.values():
-            values[:row] = 0.0
-        length = FIRST * times[-1] if row < len(times) else 0.0
+        t, P, row = 0.0, None, int(np.count_nonzero(times == 0))
+        found[:row] = 0.0
+        length, cut = FIRST * times[-1] if row < len(times) else 0.0, 1.0
         while row < len(times) and length > SHORTEST * t:
-            end = min(t + length, times[min(row + ROWS, len(times)) - 1])
+            end = min(t + cut * length, times[min(row + ROWS, len(times)) - 1])
             nodes = self.move(y, (end - t) * PLACES)
-            stretch = Stretch(end - t, *to_numpy(self.linearise(nodes.saved[1])))
-            P = np.zeros_like(stretch.J[0]) if P is None else P
+            stretch = Stretch(jnp.asarray(end - t), *self.linearise(nodes.saved[1]))
+            P = jnp.zeros_like(stretch.J[0]) if P is None else P
             kept, wanted = self._judged(stretch, P)
-            # A stretch may be cut by the times, and not by what it would miss.
-            length = max(wanted, min(length, GROWTH * stretch.length)) if kept else wanted
-            if kept:
-                rows = np.arange(row, np.searchsorted(times, end, side="right"))
-                places = (times[rows] - t) / stretch.length
-                P, parts = self._carried(stretch, P, parts, places, rows, found)
-                t, y, row = end, nodes.last, row + len(rows)
-                self.report(t / times[-1])
-        return found, None if row == len(times) else t
+            # A stretch may be cut by the times and by what is read, and not by what it would miss.
+            length = max(wanted, length) if kept else wanted / cut
+            if not kept:
+                continue
+            rows = np.arange(row, np.searchsorted(times, end, side="right"))
+            last, variances, apart = self._carried(stretch, P, rows, (times[rows] - t) / (end - t))
+            if COARSE * apart**1.5 > self.rtol and cut > LEAST_CUT:
+                cut /= 4
+                continue
+            found[rows] = variances
+            t, P, y, row, cut = end, last, nodes.last, row + len(rows), min(1.0, GROWTH * cut)
+            self.report(t / times[-1])
+        return None if row == len(times) else t
 
-    def _judged(self, stretch: Stretch, P: np.ndarray) -> tuple[bool, float]:
+    def _judged(self, stretch: Stretch, P: Array) -> tuple[bool, float]:
         """Whether J and D are known well enough on a stretch, and how long the next may be."""
         floor = self.atol / self.rtol  # so that `atol` is the absolute tolerance
-        miss = covariance.misfit(stretch, P, floor) / (LEFT * self.rtol)
+        miss = float(_misfit(stretch, P, floor)) / (LEFT * self.rtol)
         factor = 0.9 * max(miss, 1e-30) ** (-1 / (NODES - 1)) if np.isfinite(miss) else LEAST
-        return miss <= 1, stretch.length * float(np.clip(factor, LEAST, GROWTH))
+        return miss <= 1, float(stretch.length) * float(np.clip(factor, LEAST, GROWTH))
 
     def _carried(
-        self,
-        stretch: Stretch,
-        P: np.ndarray,
-        parts: int,
-        places: np.ndarray,
-        rows: np.ndarray,
-        found: dict[str, np.ndarray],
-    ) -> tuple[np.ndarray, int]:
-        """P at the end of a stretch, and in how many parts to try the next one.
+        self, stretch: Stretch, P: Array, rows: np.ndarray, places: np.ndarray
+    ) -> tuple[Array, np.ndarray, float]:
+        """P at the end of a stretch; variances at the rows in it; how well they are read."""
+        ends = _carry(stretch, P)
+        if len(rows) == 0:
+            return ends[-1], np.zeros((0, 1)), 0.0
+        slopes = to_numpy(
+            self.slopes(np.resize(rows, ROWS))
+        )  # always as many, so that it compiles once
+        read = [_variances(stretch, ends, *at) for at in zip(places, slopes, strict=False)]
+        values, away = (np.stack(each) for each in zip(*to_numpy(read), strict=True))
+        return ends[-1], values, float(np.max(away / (np.abs(values) + self.atol)))
 
-        Fills in the variances of the rows in it.
-        """
-        slopes = to_numpy(self.slopes(np.resize(rows, ROWS))) if len(rows) else {}
-        while True:
-            ends = covariance.carry(stretch, P, parts)
-            count, apart = len(ends) - 1, 0.0
-            for k, place in enumerate(places):
-                part = min(int(place * count), count - 1)
-                read = covariance.course(stretch, count, part, ends[part], ends[part + 1])
-                for name, slope in slopes.items():
-                    value, away = read(place * count - part, slope[k])
-                    found[name][rows[k]] = value
-                    apart = max(apart, float(np.max(away / (np.abs(value) + self.atol))))
-            if COARSE * apart**1.5 <= self.rtol or count >= MOST_PARTS:
-                return ends[-1], max(1, parts // 2)
-            parts = 2 * count
+
+_misfit, _carry = jax.jit(covariance.misfit), jax.jit(covariance.carry)
+_variances = jax.jit(covariance.variances)
 
 
 @eqx.filter_jit
@@ -188,11 +187,11 @@ def _linearised(
 
 
 @eqx.filter_jit
-def _slopes(theory: AbstractTheory, states: State) -> dict[str, Array]:
-    """The gradients of the observables at every state, (states, …, n)."""
+def _slopes(theory: AbstractTheory, states: State) -> Array:
+    """The gradients of the observables at every state, (states, numbers, n)."""
 
-    def at(state: State) -> dict[str, Array]:
-        observe = lambda v: theory.observe(theory.with_vector(state, v))
+    def at(state: State) -> Array:
+        observe = lambda v: ravel_pytree(theory.observe(theory.with_vector(state, v)))[0]
         return jax.jacfwd(observe)(jnp.asarray(theory.vector(state)))
 
     return jax.lax.map(at, states)

@@ -66,8 +66,8 @@ def solve(
             neglecting 2 against sizes, and "wide", the limit of a wide hidden layer.
         fluctuations: whether to predict, for every observable, the standard deviation of a
             run at size N (`<name>_std`), by the linear-noise equation of committees under
-            SGD; orders "full" and "flow", at most 2000 state variables. Their covariance is known
-            to a tolerance of 1e-7 of its own, or `rtol` where that is larger.
+            SGD; orders "full" and "flow", at most 2000 state variables. The tolerance of their
+            covariance is 1000 `rtol`, but not below 1e-8.
         states: whether to keep the state itself, as variables `state_<field>`.
         theory: the name or the class of a theory, to take that one.
         rtol: relative tolerance of the integrator.

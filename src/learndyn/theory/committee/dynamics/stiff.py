@@ -8,6 +8,7 @@ matrix of rank m = K (K + M) (Woodbury): the cost is linear in the number of lev
 from collections.abc import Callable
 from typing import Literal
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -34,7 +35,7 @@ def scheme(setting: Setting, state: Overlaps, end: float) -> Scheme:
     """
     L, K, M = state.R.shape
     # Dopri8 is stable to about 6 down the negative axis.
-    if L == 1 or float(radius(setting, state)) * end / 6 < WORTH:
+    if L == 1 or float(eqx.filter_jit(radius)(setting, state)) * end / 6 < WORTH:
         return "explicit"
     return "implicit" if L * (K * (K + M)) ** 2 <= LIMIT else "stabilised"
 
