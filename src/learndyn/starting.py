@@ -8,6 +8,7 @@ import numpy as np
 
 from learndyn.networks.base import Weights
 from learndyn.numerics.checks import finite, instance, numbers, seed
+from learndyn.numerics.interruption import interruptible
 from learndyn.system import System
 from learndyn.theory import AbstractTheory, Refused, find_theory
 from learndyn.theory.base import Given, Realise, sample
@@ -30,7 +31,7 @@ class Start:
 
     @functools.cached_property
     def _realised(self) -> tuple[Weights, Weights]:
-        return self.realise()
+        return interruptible(self.realise)
 
     @property
     def weights(self) -> Weights:
@@ -99,7 +100,7 @@ def start(
         ((1, 3, 2), (3, 50))
     """
     instance("system", system, System, "a System")
-    key, theory = seed("key", key), find_theory(system)
+    key, theory = seed("key", key), interruptible(lambda: find_theory(system))
     if weights is not None or teacher is not None:
         if state is not None:
             raise ValueError("state: got one beside weights; allowed is one of the two")
@@ -108,7 +109,7 @@ def start(
         return draw(system, theory, key)
     if theory is None:
         raise ValueError("state: got one, but no theory covers the system; allowed is None")
-    given = theory.as_state(state)
+    given = interruptible(lambda: theory.as_state(state))
     return Start(given, functools.partial(_realised, theory, given, key))
 
 
@@ -116,7 +117,7 @@ def draw(system: System, theory: AbstractTheory | None, key: int) -> Start:
     """A start from the system's initialisations, as the theory that covers it draws it."""
     if theory is None:
         return Start(None, functools.partial(sample, system, key))
-    return Start(*theory.draw(key))
+    return Start(*interruptible(lambda: theory.draw(key)))
 
 
 def _realised(theory: AbstractTheory, state: State, key: int) -> tuple[Weights, Weights]:
@@ -128,7 +129,9 @@ def _realised(theory: AbstractTheory, state: State, key: int) -> tuple[Weights, 
 
 def _from_weights(system: System, theory: Any, weights: Weights, teacher: Weights) -> Start:
     weights, teacher = given_weights(system, weights, teacher)
-    state = None if theory is None else theory.as_state(theory.project(weights, teacher))
+    if theory is None:
+        return Start(None, Given(weights, teacher))
+    state = interruptible(lambda: theory.as_state(theory.project(weights, teacher)))
     return Start(state, Given(weights, teacher))
 
 

@@ -1,5 +1,9 @@
 """Work in a thread of its own: what it returns and raises, and the settings it runs under."""
 
+import os
+import pathlib
+import subprocess
+import sys
 import threading
 
 import jax
@@ -33,3 +37,34 @@ def test_in_another_thread_it_is_just_called():
     thread.start()
     thread.join()
     assert found == [True]
+
+
+CUT_OFF = """
+import atexit, os, signal, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from learndyn.numerics.interruption import interrupted, interruptible
+
+def work():
+    os.kill(os.getpid(), signal.SIGINT)
+    begin = time.monotonic()
+    while time.monotonic() < begin + SECONDS and not (HEED and interrupted()):
+        time.sleep(0.01)
+
+atexit.register(lambda: print("others end too", flush=True))
+try:
+    interruptible(work)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("heed", "status"), [(True, 0), (False, 130)])
+def test_work_that_is_cut_off_may_end_and_does_not_keep_the_interpreter(heed, status):
+    script = CUT_OFF.replace("SECONDS", "60").replace("HEED", str(heed))
+    source = str(pathlib.Path(__file__).parents[2] / "src")
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=50,
+        env={**os.environ, "PYTHONPATH": source}, check=False,
+    )  # fmt: skip
+    assert found.stdout.split("\n")[:2] == ["interrupted", "others end too"]
+    assert found.returncode == status

@@ -71,17 +71,17 @@ def test_an_error_is_raised_beside_a_thread_that_never_ends(two_cores):
 def test_an_interrupt_stops_the_threads(two_cores, monkeypatch):
     seen = []
 
-    def interrupted(threads, seconds, join=parallel._join):
+    def interrupted(running, seconds, ended=parallel._ended):
         if not seen:
             seen.append("interrupted")
             raise KeyboardInterrupt
-        join(threads, seconds)
+        return ended(running, seconds)
 
     def follow(group, stop):
         assert stop.wait(HUNG)
         seen.append("stopped")
 
-    monkeypatch.setattr(parallel, "_join", interrupted)
+    monkeypatch.setattr(parallel, "_ended", interrupted)
     with pytest.raises(KeyboardInterrupt):
         parallel.in_threads(follow, list(range(9)))
     assert seen == ["interrupted", "stopped", "stopped"]

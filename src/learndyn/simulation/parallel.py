@@ -1,5 +1,6 @@
 """Where runs are computed: in groups, on threads, and over all devices."""
 
+import functools
 import os
 import threading
 import time
@@ -11,6 +12,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from learndyn.numerics.interruption import interrupted, left_behind
 from learndyn.numerics.pieces import PIECE_SECONDS
 
 LOOK_SECONDS = 0.1  # between two looks at what became of other threads
@@ -61,27 +63,30 @@ def in_threads(follow: Callable[[Part, threading.Event], None], parts: Sequence[
     """
     stop, left, errors = threading.Event(), deque(parts), []
 
-    def work() -> None:
+    def work(ended: threading.Event) -> None:
         try:
             while (part := _first_of(left)) is not None and not stop.is_set():
                 follow(part, stop)
         except BaseException as error:
             errors.append(error)
-            stop.set()
+        finally:
+            ended.set()
 
-    # Not a pool: the interpreter would wait for its threads at the end.
-    threads = [threading.Thread(target=work, daemon=True) for _ in parts[: cores()]]
+    # Not `join`, for a thread whose `join` is interrupted counts as ended; nor a pool, for whose
+    # threads the interpreter would wait at its end.
+    running: list[threading.Event] = []
     try:
-        for thread in threads:
-            thread.start()
-        while any(thread.is_alive() for thread in threads) and not errors:
-            _join(threads, LOOK_SECONDS)
+        for _ in parts[: cores()]:
+            running.append(threading.Event())
+            threading.Thread(target=work, args=running[-1:], daemon=True).start()
+        while not _ended(running, LOOK_SECONDS) and not errors and not interrupted():
+            pass
         if errors:
             raise errors[0]
-    except BaseException:
+    finally:
         stop.set()
-        _join(threads, GRACE_SECONDS)
-        raise
+        if not _ended(running, GRACE_SECONDS):
+            left_behind(functools.partial(_ended, running))
 
 
 def _first_of(left: deque[Part]) -> Part | None:
@@ -91,9 +96,7 @@ def _first_of(left: deque[Part]) -> Part | None:
         return None
 
 
-def _join(threads: list[threading.Thread], seconds: float) -> None:
-    """Waits until all threads have ended, or until the time is up."""
+def _ended(running: list[threading.Event], seconds: float) -> bool:
+    """Whether all threads have ended when the time is up, or before."""
     end = time.monotonic() + seconds
-    for thread in threads:
-        if thread.is_alive():
-            thread.join(max(0.0, end - time.monotonic()))
+    return all(ended.wait(max(0.0, end - time.monotonic())) for ended in running)

@@ -19,6 +19,7 @@ from learndyn.numerics.checks import (
     shown,
     warn_off_grid,
 )
+from learndyn.numerics.interruption import interruptible
 from learndyn.numerics.precision import full_precision, products
 from learndyn.numerics.progress import Counter, Report, reporting
 from learndyn.records import Recording, Variable, make_record
@@ -90,9 +91,10 @@ def simulate(
     instance("system", system, System, "a System")
     times, runs, key = increasing_times(times), positive_int("runs", runs), seed("key", key)
     one_of("dtype", dtype, ("float32", "float64"))
-    probes, theory = _probes(probes), find_theory(system)
+    probes, theory = _probes(probes), interruptible(lambda: find_theory(system))
     number = len(starts) if isinstance(starts, list | tuple) else 1
-    method, chain = choose(system, theory, method, probes, max(number, 1) * runs, dtype)
+    asked = method, probes, max(number, 1) * runs, dtype
+    method, chain = interruptible(lambda: choose(system, theory, *asked))
     room.check_step(system, chain)
     rate = check_flow(system).learning_rate if method == "flow" else None
     clock = clock_of(system, theory) if rate is None else continuous(rate, 1.0)
@@ -119,9 +121,10 @@ def simulate(
     with full_precision(), reporting(progress, "simulating") as report:
         count = Counter(len(given) * plan.runs * int(steps[-1]), report)
         if chain is not None:
-            recording, said = _reduced(plan, chain, count)
+            work = lambda: _reduced(plan, chain, count)
         else:
-            recording, said = (_flow if method == "flow" else _direct)(plan, count)
+            work = lambda: (_flow if method == "flow" else _direct)(plan, count)
+        recording, said = interruptible(work)
     record = make_record(
         recording.variables(),
         times=times,

@@ -27,7 +27,7 @@ from learndyn.records import Outcome, Recording, Variable, make_record
 from learndyn.records.schema import Stopwatch
 from learndyn.solving.fluctuations import integrate_with_noise
 from learndyn.solving.integrate import integrate, iterate
-from learndyn.starting import Start
+from learndyn.starting import Start, draw
 from learndyn.system import System
 from learndyn.theory import AbstractTheory, Coverage, Flow, Map, Noise, Refused, theory_of
 from learndyn.theory.dynamics import Explicit, Implicit, Stabilised, State
@@ -89,15 +89,14 @@ def solve(
     times, key = increasing_times(times), seed("key", key)
     one_of("fluctuations", fluctuations, (False, True))
     one_of("states", states, (False, True))
-    found = theory_of(system, theory)
-    one_of("order", order, found.orders)
-    moves = given("order", found.dynamics(order), order)
-    noise = given("fluctuations", found.noise(order), True) if fluctuations else None
+    found, moves, noise = interruptible(lambda: _moves(system, theory, order, fluctuations))
     # As `start` draws it, but a state of the theory that is named.
-    start = Start(*found.draw(key)) if start is None else Start.of(start)
+    start = draw(system, found, key) if start is None else Start.of(start)
     tolerances = positive("rtol", rtol), positive("atol", atol)
-    state, clock = found.as_state(start.state), moves.clock
-    coverage = found.covers_start(start.state, start.realise)
+    state, coverage = interruptible(
+        lambda: (found.as_state(start.state), found.covers_start(start.state, start.realise))
+    )
+    clock = moves.clock
     steps = clock.step_numbers(times)
     if isinstance(moves, Map):
         _check_steps(times, steps)
@@ -138,6 +137,17 @@ def solve(
             "wall_seconds": watch.seconds(),
         },
     )
+
+
+def _moves(
+    system: System, theory: Any, order: str, fluctuations: bool
+) -> tuple[AbstractTheory, Flow | Map, Noise | None]:
+    """The theory that is meant, how it moves and, where that is asked, its noise."""
+    found = theory_of(system, theory)
+    one_of("order", order, found.orders)
+    moves = given("order", found.dynamics(order), order)
+    noise = given("fluctuations", found.noise(order), True) if fluctuations else None
+    return found, moves, noise
 
 
 def given(argument: str, capability: Any, value: Any) -> Any:
