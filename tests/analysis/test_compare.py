@@ -44,6 +44,18 @@ def test_a_true_theory_agrees():
     assert "largest |z|" in found.reason and found.runs == 20
 
 
+def test_what_is_compared_is_labelled():
+    attributes = {"long_name": "loss", "units": "J"}
+    theory = THEORY.assign(error=THEORY.error.assign_attrs(attributes))
+    found = ld.compare(theory, noisy(3, 0.1))
+    assert found.error_deviation.attrs["units"] == found.error_spread.attrs["units"] == "J"
+    assert found.error_z.attrs == {
+        "long_name": "loss: mean over runs less theory, in standard errors",
+        "units": "1",
+    }
+    assert found.time.attrs == THEORY.time.attrs
+
+
 def test_a_notebook_shows_the_verdict_first():
     shown = ld.compare(THEORY, noisy(20, 0.1))._repr_html_()
     assert shown.startswith("<p><b>agrees</b>: largest |z|") and "<td>error</td>" in shown

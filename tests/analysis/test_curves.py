@@ -11,9 +11,13 @@ from learndyn.analysis import escape_time, fall_time, find_plateau, fit_power_la
 def test_escape_time_of_an_exponential_is_exact():
     times = np.linspace(0, 10, 7)
     curves = np.stack([np.exp(-times), np.exp(-3 * times), np.ones_like(times)])
-    record = xr.Dataset({"error": (("run", "time"), curves)}, {"time": times})
+    record = xr.Dataset(
+        {"error": (("run", "time"), curves, {"units": "1", "long_name": "error"})},
+        {"time": ("time", times, {"units": "steps"})},
+    )
     found = escape_time(record, fraction=0.25)
-    assert found.dims == ("run",)
+    assert found.dims == ("run",) and found.name == "escape_time"
+    assert found.attrs == {"units": "steps", "long_name": "time at 0.25 of the plateau of error"}
     np.testing.assert_allclose(found[:2], np.log(4) / np.array([1, 3]), rtol=1e-12)
     assert np.isnan(found[2])
     with pytest.raises(ValueError, match="fraction: got 2"):

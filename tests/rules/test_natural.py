@@ -7,10 +7,12 @@ import pytest
 import learndyn as ld
 
 
-@pytest.mark.parametrize(("power", "damping"), [(1.0, 0.01), (0.5, 0.1)])
-def test_a_step_by_the_kernel_is_that_by_the_jacobian(power, damping):
+@pytest.mark.parametrize("examples", [7, 40])
+@pytest.mark.parametrize(("power", "damping"), [(1.0, 0.01), (0.5, 0.1), (1.0, 0.0)])
+def test_a_step_is_that_by_the_jacobian(power, damping, examples):
+    """With more weights than outputs of all examples (28 against 14), and with fewer (80)."""
     rng = np.random.default_rng(0)
-    x, y = rng.standard_normal((7, 5)), rng.standard_normal((7, 2))
+    x, y = rng.standard_normal((examples, 5)), rng.standard_normal((examples, 2))
     network, rule = ld.MLP([5, 4, 2], "tanh"), ld.NaturalGradient(0.3, power=power, damping=damping)
     system = ld.System(ld.Dataset(x, y), network, rule)
     weights = ld.start(system, key=1).weights
@@ -20,3 +22,10 @@ def test_a_step_by_the_kernel_is_that_by_the_jacobian(power, damping):
     expected = jax.tree.map(lambda w, d: w - 0.3 * np.asarray(d), weights, direction)
     found = ld.update(system, weights)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9), found, expected)
+
+
+def test_large_matrices_are_refused():
+    x, y = np.zeros((1700, 2)), np.zeros((1700, 10))
+    system = ld.System(ld.Dataset(x, y), ld.MLP([2, 2000, 10], "tanh"), ld.NaturalGradient(0.1))
+    with pytest.raises(ValueError, match="with a matrix of 17000 rows; allowed are at most 16000"):
+        ld.update(system, ld.start(system).weights)

@@ -21,6 +21,16 @@ class Verdict(NamedTuple):
     reason: str
 
 
+# What `compare` says of a variable, and which of it has the variable's units.
+KINDS = {
+    "deviation": "mean over runs less theory",
+    "z": "mean over runs less theory, in standard errors",
+    "spread": "standard deviation of one run",
+    "scaled": "mean over runs less theory, × √N / largest",
+}
+HAVE_UNITS = ("deviation", "spread")
+
+
 class Comparison(xr.Dataset):
     """What `compare` returns: a dataset that shows its verdict first, in notebooks."""
 
@@ -95,10 +105,22 @@ def compare(
     second = None if doubled is None else _doubled(theory, simulation, doubled)
     parts = {name: _deviations(name, theory, alive, second) for name in names}
     found = Comparison(
-        {f"{name}_{kind}": v for name, kinds in parts.items() for kind, v in kinds.items()}
+        {
+            f"{name}_{kind}": v.assign_attrs(_label(theory[name], kind))
+            for name, kinds in parts.items()
+            for kind, v in kinds.items()
+        }
     )
     found.attrs = _attributes(found, names, theory, simulation, alive.sizes["run"])
     return found
+
+
+def _label(variable: xr.DataArray, kind: str) -> dict[str, str]:
+    """The attributes of what `compare` says of a variable."""
+    label, unit = (
+        variable.attrs.get(key, other) for key, other in (("long_name", ""), ("units", "1"))
+    )
+    return {"long_name": f"{label}: {KINDS[kind]}", "units": unit if kind in HAVE_UNITS else "1"}
 
 
 def is_approximate(theory: xr.Dataset) -> bool:
@@ -150,7 +172,8 @@ def _matched(theory: xr.Dataset, simulation: xr.Dataset) -> tuple[xr.Dataset, xr
     if not pairs:
         raise ValueError("simulation: shares no time with the theory; allowed are common times")
     mine, theirs = (list(column) for column in zip(*pairs, strict=True))
-    return theory.isel(time=mine), simulation.isel(time=theirs).assign_coords(time=a[mine])
+    theory = theory.isel(time=mine)
+    return theory, simulation.isel(time=theirs).assign_coords(time=theory["time"])
 
 
 def _shared(theory: xr.Dataset, simulation: xr.Dataset) -> list[str]:

@@ -33,7 +33,7 @@ def fall_time(
     Raises:
         ValueError: for a fraction outside (0, 1), or a variable that the record does not have.
     """
-    found = _each(_fall, record, fraction, variable)
+    found = _each(_fall, record, fraction, variable).rename("fall_time")
     return found.assign_attrs(long_name=f"time at {fraction:g} of the first {variable}")
 
 
@@ -70,6 +70,7 @@ def escape_time(
     found = _each(measure, record, fraction, variable)
     if flat_ends:
         warnings.warn(f"escape_time: {flat_ends[0]}", stacklevel=2)
+    found = found.rename("escape_time")
     return found.assign_attrs(long_name=f"time at {fraction:g} of the plateau of {variable}")
 
 
@@ -77,12 +78,14 @@ def _each(measure: Any, record: Any, fraction: Any, variable: Any) -> xr.DataArr
     part = float(between("fraction", fraction, 0, 1))
     curves = variable_of(record_of("record", record), variable)
     times = np.asarray(curves["time"].values, np.float64)
-    return xr.apply_ufunc(
+    found = xr.apply_ufunc(
         lambda curve: measure(times, curve, part),
         curves,
         input_core_dims=[["time"]],
         vectorize=True,
+        keep_attrs=False,
     )
+    return found.assign_attrs(units=curves["time"].attrs.get("units", "1"))
 
 
 def _fall(times: np.ndarray, curve: np.ndarray, fraction: float) -> float:

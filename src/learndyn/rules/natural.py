@@ -1,8 +1,8 @@
 """Natural gradient and its fractional, layer-restricted and damped relatives.
 
 With J the Jacobian of the outputs, r̂ = ∂loss/∂output and means over examples, g = mean Jᵀ r̂
-and H = mean JᵀJ (no loss factor). The update is −η H^(−power) g, by the identity
-H^(−s) Jᵀ = Jᵀ (JJᵀ)^(−s): the eigenproblem is in the space of maps or outputs.
+and H = mean JᵀJ (no loss factor). The update is −η H^(−power) g. Where there are fewer maps or
+outputs than weights it is made there, by the identity H^(−s) Jᵀ = Jᵀ (JJᵀ)^(−s).
 """
 
 from collections.abc import Callable
@@ -17,6 +17,7 @@ from jax.flatten_util import ravel_pytree
 
 from learndyn.networks import AbstractNetwork, DeepLinear
 from learndyn.networks.base import Weights
+from learndyn.networks.gauss_newton import gauss_newton
 from learndyn.networks.kernel import kernel
 from learndyn.numerics.checks import non_negative, number, one_of, positive
 from learndyn.numerics.matrix_product import FORMS, inverse_power, natural_direction, product
@@ -24,6 +25,7 @@ from learndyn.numerics.types import Array, Number
 from learndyn.problems import AbstractProblem, Examples, MapStatistics, SquaredLoss
 from learndyn.rules.base import AbstractDeterministicRule, Velocity
 
+MOST_ROWS = 16_000  # of a matrix whose eigenvalues are taken: LAPACK crashed on one of 17970
 Apply = Callable[[Any, Array], Array]  # (weights, a batch of inputs) → outputs
 
 
@@ -41,9 +43,10 @@ class NaturalGradient(AbstractDeterministicRule):
             drops the factor 1+ε.
         clip: the largest norm of one update, over all weights; None does not clip.
 
-    On a `Dataset` a step makes the tangent kernel, whose side is examples × outputs, and for
-    power 1 its Cholesky factor; another power, or a kernel without full rank and damping, takes its
-    eigenvalues, which takes far longer. With `blocks` the Jacobian itself is made.
+    On a `Dataset` a step makes the tangent kernel, whose side is examples × outputs, or H, whose
+    side is the number of weights, whichever is smaller; and for power 1 its Cholesky factor.
+    Another power, or a matrix without full rank and damping, takes its eigenvalues, which takes far
+    longer. With `blocks` the Jacobian itself is made, and the kernel of each layer.
     """
 
     learning_rate: np.ndarray
@@ -151,6 +154,10 @@ class NaturalGradient(AbstractDeterministicRule):
         return ravel_pytree(shape)[1](found)
 
     def _inverse(self, kernel: Array, r: Array) -> Array:
+        if len(kernel) > MOST_ROWS:
+            said = f"rule: got NaturalGradient with a matrix of {len(kernel)} rows"
+            allowed = "examples × outputs or, without blocks, weights"
+            raise ValueError(f"{said}; allowed are at most {MOST_ROWS} {allowed}")
         return inverse_power(kernel, r, self.power, damping=self.damping, form=self.damping_form)
 
     def _of_outputs(
@@ -171,10 +178,13 @@ class NaturalGradient(AbstractDeterministicRule):
         if self.blocks:  # the kernel of a layer by itself is made of its rows of the Jacobian
             one = lambda x: jax.jacobian(lambda w: apply(w, x[None])[0].reshape(-1))(weights)
             return self.direction(jax.vmap(one)(x), residual.reshape(len(x), -1))
+        pull = jax.vjp(lambda w: apply(w, x), weights)[1]
+        if sum(leaf.size for leaf in jax.tree.leaves(weights)) < residual.size:
+            g, unravel = ravel_pytree(pull(residual / len(x))[0])
+            return unravel(self._inverse(gauss_newton(apply, weights, x) / len(x), g))
         # Layer by layer the kernel costs less than its Jacobian, which is not needed beside.
         K = kernel(apply, weights, x).reshape(residual.size, residual.size)
         found = self._inverse(K / len(x), residual.reshape(-1) / len(x))
-        pull = jax.vjp(lambda w: apply(w, x), weights)[1]
         return pull(found.reshape(residual.shape).astype(residual.dtype))[0]
 
     def _of_maps(self, problem: AbstractProblem, statistics: MapStatistics) -> Velocity:

@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import difflib
 import importlib
 import pathlib
 import pkgutil
@@ -64,8 +65,10 @@ def find(name: str) -> Study:
     Raises:
         ValueError: for a name that is not among the studies.
     """
-    if name not in set(names()):
-        raise ValueError(f"study: got {name!r}; allowed are the names that `learndyn list` shows")
+    if name not in (known := list(names())):
+        near = [f" ({each!r} is near)" for each in difflib.get_close_matches(name, known, 1)]
+        allowed = "the names that `learndyn list` shows" + "".join(near)
+        raise ValueError(f"study: got {name!r}; allowed are {allowed}")
     return cast(Study, importlib.import_module(f"{studies.__name__}.{name.replace('/', '.')}"))
 
 
