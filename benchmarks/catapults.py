@@ -4,7 +4,7 @@
 32) take the same steps with nothing recorded but the end, and with `probes.Watched` at every step,
 in one compiled program. Ratios are of one run of this file, once with the threads that BLAS takes
 by itself and once with a single one. What is asked on two cores: at most 2 for descent, and at most
-3 for SGD. On an accelerator, where eigenvectors come from subspace iteration, more steps are taken.
+3 for SGD. On an accelerator, where a step takes a fraction of a millisecond, more steps are taken.
 """
 
 import os

@@ -14,6 +14,7 @@ from learndyn.rules.critical import kernel_matrix, squared_loss
 from learndyn.rules.watching import AbstractStepProbe, Step
 
 BESIDE, TURNS = 4, 30  # of subspace iteration: vectors beside those asked for, and products
+WHOLE = 256  # rows of a matrix that an accelerator decomposes as fast as it iterates, on an H200
 FEW = 16  # vectors up to which it is taken: among more, neighbours lie too close for so few turns
 
 
@@ -30,8 +31,9 @@ class Watched(AbstractStepProbe):
         loss_top, loss_rest             the loss in the top s eigenspaces of K, and outside
         batch_loss, batch_loss_after    of the batch; of the last step's batch, after that step
 
-    Eigenvectors are exact to rounding on a CPU; elsewhere, where that is slow, up to `FEW` come
-    from subspace iteration. It needs a `Dataset` with a `SquaredLoss`.
+    Eigenvectors are exact to rounding on a CPU; elsewhere, where that is slow, up to `FEW` of a
+    kernel of more than `WHOLE` rows come from subspace iteration. It needs a `Dataset` with a
+    `SquaredLoss`.
 
     Args:
         s: number of eigenvectors, up to examples × outputs.
@@ -111,8 +113,9 @@ def _critical(K: Array, top: Array, batch: Array | None, examples: int, scale: A
 
 def _top(K: Array, s: int) -> tuple[Array, Array]:
     """The top eigenvalues, descending, and their vectors."""
+    elsewhere = iterated if s <= FEW and len(K) > WHOLE else whole
     return jax.lax.platform_dependent(
-        K, cpu=lambda K: top_of(K, s), default=lambda K: (iterated if s <= FEW else whole)(K, s)
+        K, cpu=lambda K: top_of(K, s), default=lambda K: elsewhere(K, s)
     )
 
 
