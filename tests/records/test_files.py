@@ -138,3 +138,12 @@ def test_other_readers_of_netcdf_read_a_record(tmp_path):
     ld.save(RECORD, tmp_path / "x.nc")
     with xr.open_dataset(tmp_path / "x.nc", engine="h5netcdf") as read:
         assert read.identical(RECORD)
+
+
+def test_names_are_kept_beside_shorter_ones_that_were_loaded(tmp_path):
+    short, long = (
+        xr.Dataset({"y": ("task", [1.0])}, {"task": [name]}) for name in ("ab", "abcdef")
+    )
+    ld.save(short, tmp_path / "short.nc")
+    ld.save(xr.concat([ld.load(tmp_path / "short.nc"), long], "task"), tmp_path / "both.nc")
+    assert list(ld.load(tmp_path / "both.nc")["task"].values) == ["ab", "abcdef"]

@@ -77,8 +77,9 @@ def save(record: xr.Dataset, path: str | os.PathLike) -> None:
         came = type(record).__name__
         raise ValueError(f"record: got {came!r}; allowed is a record, an xarray.Dataset")
     path = _place(path)
-    # Made in memory: HDF5 does not survive a disk that is full.
-    content = bytes(record.to_netcdf(None, engine="h5netcdf"))
+    # Made in memory: HDF5 does not survive a disk that is full. Without the encoding of a file that
+    # a part of it was read from, which would cut names that are longer than those in there.
+    content = bytes(record.drop_encoding().to_netcdf(None, engine="h5netcdf"))
     with whole_file(path) as part:
         part.write_bytes(content + SEAL + hashlib.sha256(content).digest())
 
