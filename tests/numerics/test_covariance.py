@@ -6,19 +6,19 @@ import pytest
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm, solve_continuous_lyapunov
 
+from learndyn.numerics import covariance
 from learndyn.numerics.covariance import (
     PARTS,
     PLACES,
     Stretch,
     _short,
-    carry,
     hermite,
     lagrange,
     misfit,
-    variances,
 )
 
 RNG = np.random.default_rng(0)
+carry, variances = jax.jit(covariance.carry), jax.jit(covariance.variances)
 
 
 @pytest.fixture(autouse=True)
