@@ -160,9 +160,8 @@ class _Walk(NamedTuple):
         ends = _carry(stretch, P)
         if len(rows) == 0:
             return ends[-1], np.zeros((0, 1)), 0.0
-        slopes = to_numpy(
-            self.slopes(np.resize(rows, ROWS))
-        )  # always as many, so that it compiles once
+        # Always as many, so that it compiles once.
+        slopes = to_numpy(self.slopes(np.resize(rows, ROWS)))
         read = [_variances(stretch, ends, *at) for at in zip(places, slopes, strict=False)]
         values, away = (np.stack(each) for each in zip(*to_numpy(read), strict=True))
         return ends[-1], values, float(np.max(away / (np.abs(values) + self.atol)))
