@@ -1,7 +1,7 @@
 """Both engines over systems, sizes and runs, and which `method="auto"` takes: `make bench`.
 
 A line a case: microseconds until all runs have taken a step, in the direct and in the reduced
-engine, what is compiled left out; what `simulation/prices.py` says of both; which one is taken, and
+engine, what is compiled left out; what `simulation/costs.py` says of both; which one is taken, and
 its time over that of the faster one. The last line counts how often that exceeds 2. With `--first`
 also what a first call takes, compiled anew.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from foundation import seconds
 
 import learndyn as ld
-from learndyn.simulation import prices
+from learndyn.simulation import costs
 from learndyn.simulation.choosing import choose
 from learndyn.theory import Refused
 from learndyn.theory.chain import AbstractChain
@@ -89,7 +89,9 @@ def table(measured: Callable[[ld.System, str, int], float]) -> None:
         took = {method: measured(system, method, runs) for method in ENGINES}
         taken, _ = choose(system, ld.theory_of(system), "auto", {}, runs)
         ratios.append(took[taken] / min(took.values()))
-        said = "/".join(f"{1e6 * s:.1f}" for s in prices.of_engines(system, chain, runs).values())
+        said = "/".join(
+            f"{1e6 * s:.1f}" for s in costs.seconds_per_step(system, chain, runs).values()
+        )
         each = " ".join(f"{took[method] * 1e6:8.2f}" for method in ENGINES)
         line = f"{name:34}{size:5} {runs:4} {each} {said:>13}  {taken:7} {ratios[-1]:5.2f}"
         print(line, flush=True)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from learndyn.numerics.matrix_product import natural_direction, product
+from learndyn.networks.solvable.matrix_product import natural_direction, product
 from learndyn.studies import registry
 
 

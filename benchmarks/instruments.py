@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import learndyn as ld
-from learndyn.probes.examples import MeanLoss
+from learndyn.probes.arguments import MeanLoss
 
 EXAMPLES, BATCH, TURNS = 128, 32, 7
 LOSS = ld.SquaredLoss(0.5)

@@ -14,7 +14,7 @@ import numpy as np
 from foundation import seconds
 
 import learndyn as ld
-from learndyn.numerics.precision import compiled_in_float64
+from learndyn.runtime.precision import compiled_in_float64
 from learndyn.theory.quadratic_model.catapult import follow
 from learndyn.theory.quadratic_model.closed_map import advance
 

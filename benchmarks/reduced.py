@@ -22,7 +22,7 @@ from foundation import ETA, P_STAR, N, P, numpy_loop, seconds
 
 import learndyn as ld
 from learndyn.numerics.random import Source, key_of_run
-from learndyn.simulation.parallel import cores
+from learndyn.runtime.cores import cores
 from learndyn.studies import registry
 from learndyn.studies.bocchi2026escape._model import quadratic_system
 from learndyn.theory import Refused

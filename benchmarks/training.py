@@ -17,7 +17,7 @@ import numpy as np
 import optax
 
 import learndyn as ld
-from learndyn.problems.files import digits
+from learndyn.problems.readers.files import digits
 
 EPOCHS, BATCH, RATE, TRAINED, KEYS = 30, 32, 1e-3, 1437, 5
 OPTIONS: dict[str, Any] = {"parameterisation": "standard", "bias": True, "gain": 2**0.5}

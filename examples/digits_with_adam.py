@@ -11,7 +11,7 @@ import optax
 
 import learndyn as ld
 from learndyn.plotting import panels
-from learndyn.problems.files import digits
+from learndyn.problems.readers.files import digits
 
 
 def main():

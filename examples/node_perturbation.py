@@ -14,7 +14,7 @@ import numpy as np
 import optax
 
 import learndyn as ld
-from learndyn.problems.files import digits
+from learndyn.problems.readers.files import digits
 
 STEPS = 300
 

@@ -15,9 +15,8 @@ import numpy as np
 
 import learndyn as ld
 from learndyn.numerics import dense
-from learndyn.numerics.precision import in_float64
+from learndyn.runtime.precision import in_float64
 from learndyn.theory import AbstractTheory, Clock, Coverage, Map, Reference, Variable
-from learndyn.theory.base import sample
 
 
 class Gaps(eqx.Module):
@@ -60,10 +59,6 @@ class Regression(AbstractTheory):
         x, y = jnp.asarray(self.system.problem.x), jnp.asarray(self.system.problem.y)
         covariance = x.T @ x / len(x)
         return *dense.eigh(covariance), dense.solve(covariance, x.T @ y / len(x))
-
-    def draw(self, key):
-        weights, teacher = sample(self.system, key)
-        return self.project(weights, teacher), lambda: (weights, teacher)
 
     def as_state(self, given):
         return given

@@ -10,7 +10,7 @@ import numpy as np
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
-from learndyn.problems.files import digits
+from learndyn.problems.readers.files import digits
 
 SHARES, STEPS, BATCH, S = (1.6, 0.5), 60, 16, 5
 

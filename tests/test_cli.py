@@ -12,8 +12,11 @@ import time
 import pytest
 
 import learndyn as ld
+from learndyn import cli
+from learndyn.cli.app import app
 from learndyn.cli.run import FILES
 from learndyn.studies import registry, sources, times
+from learndyn.studies.claims import Tolerance, claim
 
 TINY = [
     "--set",
@@ -29,7 +32,9 @@ TINY = [
 ]
 
 
-MINUTES = ["--set", "N=10000000"]
+FIG1, FIG5 = "bocchi2026escape/fig1", "bocchi2026escape/fig5"
+KEYS = ["--axis", "key=1:3", "--store", "s"]
+MINUTES = [word.replace("N=40", "N=10000000") for word in TINY]
 
 
 def command(*arguments, first=""):
@@ -42,34 +47,11 @@ def learndyn(*arguments, first="", cwd=None):
     return subprocess.run(given, capture_output=True, text=True, cwd=cwd)
 
 
-# Imports once and forks for every case: an import takes longer than what is tested here.
-MANY = """
-import json, os, subprocess, sys, warnings
-warnings.simplefilter("ignore")
-from learndyn.cli import main
-import learndyn.studies.summary, learndyn.studies.bocchi2026escape.fig1
-found = []
-for arguments in json.loads(sys.argv[1]):
-    read, write = os.pipe()
-    child = os.fork()
-    if not child:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1), os.dup2(write, 2)
-        sys.argv = ["learndyn", *arguments]
-        main()
-    os.close(write)
-    with os.fdopen(read) as text:
-        said = text.read()
-    found.append([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said])
-print(json.dumps(found))
-"""
-
-
-def learndyn_each(cases, cwd):
-    """Exit code and what was said of an error, for many command lines."""
-    given = [sys.executable, "-c", MANY, json.dumps(cases)]
-    done = subprocess.run(given, capture_output=True, text=True, cwd=cwd)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+def refusal(*arguments):
+    """The line that a command ends with, without a process of its own: an import takes seconds."""
+    with pytest.raises(Exception) as error:
+        app(list(arguments), standalone_mode=False)
+    return cli._one_line(error.value)
 
 
 def test_list_is_one_line_a_study():
@@ -97,35 +79,53 @@ def test_what_only_reads_imports_no_engine():
     assert found.stdout == f"learndyn {ld.__version__}\n"
 
 
-def test_show_says_what_a_run_would_do():
-    found = learndyn("show", "bocchi2026escape/fig1")
-    assert found.returncode == 0 and not found.stderr
-    assert found.stdout.startswith("bocchi2026escape/fig1  Order parameters of simulated")
-    assert re.search(r"\n +quick +paper\n", found.stdout)
-    assert re.search(r"\n  N +1000 +10000\n", found.stdout)
+def test_show_says_what_a_run_would_do(capsys):
+    app(["show", FIG1], standalone_mode=False)
+    found = capsys.readouterr()
+    assert not found.err
+    assert found.out.startswith("bocchi2026escape/fig1  Order parameters of simulated")
+    assert re.search(r"\n +quick +paper\n", found.out)
+    assert re.search(r"\n  N +1000 +10000\n", found.out)
     said = "Time: quick under 1 min on two cores; paper about 20 min on one core (estimated)\n"
-    assert said in found.stdout and "Data: quick reads no" in found.stdout
-    assert found.stdout.count("(Fig. 1") >= 2
+    assert said in found.out and "Data: quick reads no" in found.out
+    assert found.out.count("(Fig. 1") >= 2
 
 
-def test_claims_and_data_are_read_from_the_source():
-    names = list(registry.names())
-    claims = {study: sources.claims(study) for study in names}
-    assert all(claims.values())
-    every = [(said, source) for rows in claims.values() for said, source in rows]
-    assert not any("{" in said + source for said, source in every)
-    # Those of whose sentence nothing is known without data are few.
-    assert sum(not any(map(str.isalpha, said)) for said, _ in every) < len(every) / 10
-    assert set(times.PAPER) <= set(names)
+def test_show_lists_the_table_of_claims(capsys, monkeypatch):
+    within = Tolerance(0.1, "Student's t, {count} runs")
+    monkeypatch.setattr(registry.find(FIG1), "CLAIMS", {
+        "a": claim("{panel}: the loss falls", "Fig. {n}", kind="finding", within=within),
+        "b": claim("the norm", "Eq. 1", because="rounding"),
+    })  # fmt: skip
+    app(["show", FIG1], standalone_mode=False)
+    rows = capsys.readouterr().out.split("Claims\n")[1].splitlines()
+    assert rows == [
+        "  …: the loss falls (Fig. …, finding); within 0.1; because: Student's t, … runs",
+        "  the norm (Eq. 1); because: rounding",
+    ]
+
+
+def test_times_and_data_of_studies():
+    assert set(times.PAPER) <= set(registry.names())
     assert times.of_paper("curvature2020linear/figS1") == "not measured"
     assert "cifar10" in sources.readers("zhu2024linearity/fig2_2")
     assert sources.readers("bocchi2026escape/fig1") == []
 
 
-def test_run_writes_four_files(tmp_path):
-    said = learndyn("run", "bocchi2026escape/fig1", *TINY, "--key", "4", cwd=tmp_path)
+SMALL = ["--set", "sizes=4,6", "--set", "factor=2"]  # a study without anything to compile
+
+
+@pytest.mark.parametrize(
+    ("study", "options", "changed"),
+    [
+        (FIG5, SMALL, {"sizes": [[5, 10, 15], [4, 6]], "factor": [1.5, 2.0]}),
+        pytest.param(FIG1, TINY, {"N": [1000, 40], "runs": [96, 4]}, marks=pytest.mark.slow),
+    ],
+)
+def test_run_writes_four_files(tmp_path, study, options, changed):
+    said = learndyn("run", study, *options, "--key", "4", cwd=tmp_path)
     assert said.returncode in (0, 1) and not said.stderr, said.stderr
-    folder = tmp_path / "results" / "bocchi2026escape" / "fig1"
+    folder = tmp_path / "results" / study
     assert sorted(p.name for p in folder.iterdir()) == [
         "claims.json",
         "data.nc",
@@ -134,15 +134,27 @@ def test_run_writes_four_files(tmp_path):
     ]
     result = json.loads((folder / "claims.json").read_text("utf-8"))
     claims = result["claims"]
-    assert result["study"] == "bocchi2026escape/fig1" and result["preset"] == "quick"
-    assert result["differs"]["N"] == [1000, 40] and result["params"]["key"] == 4
+    assert result["study"] == study and result["preset"] == "quick"
+    assert changed.items() <= result["differs"].items() and result["params"]["key"] == 4
     assert (said.returncode == 1) == any(c["status"] == "fails" for c in claims)
     data = ld.load(folder / "data.nc")
     params = json.loads(data.attrs["params"])
-    assert params["N"] == 40 and params["runs"] == 4 and params["key"] == 4
+    assert all(params[name] == now for name, (_, now) in changed.items()) and params["key"] == 4
     assert "statement" in said.stdout and str(claims[0]["source"]) in said.stdout
 
 
+def test_options_reach_the_study(tmp_path, monkeypatch):
+    def compute(params, report):
+        raise ValueError("here")
+
+    monkeypatch.setattr(registry.find(FIG1), "compute", compute)
+    line = refusal("run", FIG1, *TINY, "--key", "4", "--out", str(tmp_path))
+    changed = "eta=0.1, N=40, alpha=20.0, points=5, runs=4, key=4"
+    assert line.startswith(f"--set: got {changed}, with which the study fails (here)")
+
+
+TWICE = ["--set", "eta=0.1", "--set", "eta=0.2"]
+BOTH = ["--set", "eta=0.1", "--axis", "eta=0.1,0.2"]
 BAD = [
     (["run", "bocchi2026escape/fig99"], "study: got 'bocchi2026escape/fig99'; allowed"),
     (["run", "bocchi2026escape/fig1", "--preset", "huge"], "--preset: got 'huge'; allowed"),
@@ -162,15 +174,49 @@ BAD = [
     (["results", "nowhere"], "folder: got 'nowhere'; allowed is a folder"),
     (["draw"], "No such command 'draw'"),
     (["run", "bocchi2026escape/fig1", "--set", "N=-5"], "--set: got N=-5, with which the"),
+    (["run", "bocchi2026escape/fig5", "--set", "factor=1e9"], "--set: got factor=1000000000.0, w"),
+    (["run", "bocchi2026escape/fig5", "--set", "factor=nan"], "--set factor: got 'nan'; allowed"),
+    (["run", "bocchi2026escape/fig5", "--set", "factor=inf"], "--set factor: got 'inf'; allowed"),
+    (["run", "bocchi2026escape/fig5", "--set", "factor="], "--set factor: got ''; allowed is a"),
+    (
+        ["run", "curvature2020linear/fig3", "--set", "snr_of="],
+        "--set snr_of: got ''; allowed is text",
+    ),
+    (
+        ["run", "bocchi2026escape/fig1", "--key", "3", "--set", "key=4"],
+        "--set key: got --key as well",
+    ),
+    (
+        ["run", "bocchi2026escape/fig1", "--runs", "5", "--set", "runs=6"],
+        "--set runs: got --runs as well",
+    ),
+    (
+        ["run", "bocchi2026escape/fig1", *TWICE],
+        "--set eta: got '0.1' and '0.2'; allowed is one value",
+    ),
+    (["replicate", "bocchi2026escape/fig1", *TWICE], "--set eta: got '0.1' and '0.2'; allowed"),
+    (["replicate", "bocchi2026escape/fig1", "--set", "key=4"], "--set key: got 4; allowed are --f"),
+    (["sweep", "bocchi2026escape/fig1", "--store", "s", *TWICE], "--set eta: got '0.1' and '0.2'"),
+    (
+        ["sweep", "bocchi2026escape/fig1", "--store", "s", *BOTH],
+        "--set eta: got --axis eta as well",
+    ),
 ]
 
 
-def test_bad_input_is_one_line_and_exit_code_2(tmp_path):
-    found = learndyn_each([arguments for arguments, _ in BAD], tmp_path)
-    for (arguments, said), (code, printed) in zip(BAD, found, strict=True):
-        assert code == 2, arguments
-        assert said in printed and len(printed.strip().splitlines()) == 1, printed
-    assert len(found) == len(BAD) and list(tmp_path.rglob("*.nc")) == []
+def test_bad_input_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for arguments, said in BAD:
+        line = refusal(*arguments)
+        assert said in line and "\n" not in line, line
+    assert list(tmp_path.rglob("*.nc")) == []
+
+
+def test_bad_input_is_exit_code_2(tmp_path):
+    """What `refusal` looks at is what is printed."""
+    found = learndyn(*BAD[0][0], cwd=tmp_path)
+    assert found.returncode == 2 and not found.stdout
+    assert found.stderr.startswith(f"learndyn: {BAD[0][1]}") and found.stderr.count("\n") == 1
 
 
 # A parent in the background ignores interruptions, and so would its child.
@@ -193,7 +239,7 @@ gc.callbacks.append(interrupt)
 @pytest.mark.parametrize("when", INTERRUPTIONS)
 def test_an_interruption_is_one_line_wherever_it_comes(tmp_path, when):
     first = f"{HEED}\n{INTERRUPTIONS[when]}"
-    arguments = ["run", "bocchi2026escape/fig1", *TINY, *MINUTES, "--out", str(tmp_path)]
+    arguments = ["run", "bocchi2026escape/fig1", *MINUTES, "--out", str(tmp_path)]
     given = command(*arguments, first=first)
     found = subprocess.run(given, capture_output=True, text=True, timeout=60)
     assert found.returncode == 130
@@ -203,7 +249,7 @@ def test_an_interruption_is_one_line_wherever_it_comes(tmp_path, when):
 
 def test_interruption_leaves_nothing_half_written(tmp_path):
     ours, theirs = os.openpty()  # a terminal, which is shown the bar
-    arguments = ["run", "bocchi2026escape/fig1", *TINY, *MINUTES, "--out", str(tmp_path)]
+    arguments = ["run", "bocchi2026escape/fig1", *MINUTES, "--out", str(tmp_path)]
     work = subprocess.Popen(
         command(*arguments, first=HEED),
         stdout=theirs,
@@ -233,17 +279,59 @@ def wait_for_progress(terminal, limit=300):
             shown += os.read(terminal, 65536).decode(errors="replace")
 
 
-def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path):
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path, capsys):
     (tmp_path / "file").write_text("")
-    found = learndyn("run", "bocchi2026escape/fig1", "--out", str(tmp_path / "file" / "in"))
-    assert found.returncode == 2 and "--out: got" in found.stderr
-    assert len(found.stderr.strip().splitlines()) == 1
+    line = refusal("run", FIG1, "--out", str(tmp_path / "file" / "in"))
+    assert line.startswith("--out: got") and "\n" not in line
+    assert not capsys.readouterr().out  # the work begins with a line that names the parameters
 
 
 def test_a_reader_that_has_seen_enough_ends_the_list():
     line = f"{sys.executable} -c 'from learndyn.cli import main; main()' list | head -n 1"
     found = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
     assert len(found.stdout.splitlines()) == 1 and not found.stderr
+
+
+def test_a_closed_output_is_one_line():
+    found = subprocess.run(
+        ["sh", "-c", '"$@" >&-', "sh", *command("list")], capture_output=True, text=True
+    )
+    assert found.returncode == 2 and found.stderr.startswith(
+        "learndyn: output: got a closed stream;"
+    )
+    assert found.stderr.count("\n") == 1
+
+
+def test_a_platform_that_is_not_there_is_one_line(monkeypatch):
+    monkeypatch.setenv("JAX_PLATFORMS", "nonsense")
+    line = "JAX_PLATFORMS: got 'nonsense'; allowed is a platform that JAX finds on this computer"
+    found = learndyn("run", FIG5)
+    assert found.returncode == 2 and found.stderr.count("\n") == 1 and not found.stdout
+    assert found.stderr.startswith(f"learndyn: {line}")
+
+    def fail():
+        raise AssertionError  # what JAX raises for a platform that it knows and that is not here
+
+    monkeypatch.setattr("jax.devices", fail)
+    for arguments in (["run", FIG5], ["replicate", FIG5], ["sweep", FIG5, *KEYS]):
+        assert refusal(*arguments).startswith(line)
+
+
+def test_errors_are_one_line_without_assertions_and_docstrings(monkeypatch):
+    monkeypatch.setenv("PYTHONOPTIMIZE", "2")
+    found = learndyn("cite", "nobody")
+    assert found.returncode == 2 and found.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_study_runs_without_assertions_and_docstrings(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONOPTIMIZE", "2")
+    shown = learndyn("show", FIG5)
+    assert shown.returncode == 0 and not shown.stderr and "None" not in shown.stdout
+    found = learndyn("run", FIG5, cwd=tmp_path)
+    assert found.returncode == 0 and not found.stderr
+    bad = learndyn("run", FIG5, "--set", "factor=-1", cwd=tmp_path)
+    assert bad.returncode == 2 and bad.stderr.count("\n") == 1
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
@@ -264,6 +352,8 @@ def test_output_that_cannot_be_written_is_one_line():
 def test_a_full_disk_is_one_line_and_leaves_whole_files_only(tmp_path, limit, kept):
     """A largest file size stands for the disk: beyond it a write fails."""
     first = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"
+    # Programs that are cut off would be kept for the next tests, which could not read them.
+    first += "; import os; os.environ['JAX_ENABLE_COMPILATION_CACHE'] = 'false'"
     found = learndyn("run", "bocchi2026escape/fig1", *TINY, "--out", str(tmp_path), first=first)
     assert found.returncode == 2
     assert re.fullmatch(

@@ -22,7 +22,6 @@ from learndyn.theory import (
     Reference,
     Variable,
 )
-from learndyn.theory.base import sample
 
 
 class Absolute(AbstractLoss):
@@ -243,10 +242,6 @@ class MeanGap(AbstractTheory):
             return Coverage("none", "it is about steps towards a number")
         return Coverage("exact", "the mean obeys a linear recursion")
 
-    def draw(self, key):
-        weights, teacher = sample(self.system, key)
-        return self.project(weights, teacher), lambda: (weights, teacher)
-
     def as_state(self, state):
         return state
 
@@ -292,12 +287,27 @@ def test_what_a_theory_of_ones_own_does_not_know_is_refused(registered):
         ld.solve(system, [0, 1], fluctuations=True)
     with pytest.raises(ValueError, match="method: got 'reduced', but the mean gap theory knows no"):
         ld.simulate(system, [0, 1], method="reduced")
-    with pytest.raises(ValueError, match="start: got a state, but the mean gap theory knows no"):
+    with pytest.raises(
+        ValueError, match="start: got a state, but the mean gap theory cannot construct"
+    ):
         _ = ld.start(system, state=Gap(1.0)).weights
     with pytest.raises(ld.NoTheory, match="theory: got 'committee', but the network is a Decay"):
         ld.solve(system, [0, 1], theory="committee")
     with pytest.raises(ValueError, match="theory: got 'none'; allowed is one of"):
         ld.solve(system, [0, 1], theory="none")
+
+
+class Older(MeanGap):
+    """As written when the method was still called `draw`."""
+
+    def draw(self, key):
+        return Gap(float(key)), lambda: (np.zeros(()), ())
+
+
+def test_a_theory_with_a_method_draw_still_starts():
+    theory = Older(ld.System(Target(2.0), Decay(), Step(0.05)))
+    with pytest.warns(DeprecationWarning, match="call it `sample` instead"):
+        assert theory.sample(3)[0].gap == 3.0
 
 
 def test_a_probe_may_not_take_the_place_of_an_observable():

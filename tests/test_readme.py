@@ -1,9 +1,13 @@
-"""The README's example runs as it stands."""
+"""The examples on the README and the pages of docs/ run as they stand."""
 
 import pathlib
 import re
 
+import numpy as np
+import pytest
+
 README = pathlib.Path(__file__).parents[1] / "README.md"
+DOCS = [path.relative_to(README.parent) for path in sorted(README.parent.glob("docs/*.md"))]
 
 
 def test_the_ten_lines_run(tmp_path, monkeypatch, capsys):
@@ -13,13 +17,25 @@ def test_the_ten_lines_run(tmp_path, monkeypatch, capsys):
     exec(compile(blocks[0], "README.md", "exec"), names)
     assert capsys.readouterr().out.strip().startswith("agrees")
     assert (tmp_path / "learning.png").stat().st_size > 10_000
-    exec(compile(blocks[1], "README.md", "exec"), names)
-    assert names["record"]["test_accuracy"].values[0, -1] > 0.85 and len(blocks) == 2
+    reason = names["ld"].compare(names["theory"], names["runs"]).reason
+    blank = lambda text: re.sub(r"[\d.]+", "#", text)  # machines differ in the last digits
+    assert len(blocks) == 1 and blank(f"\n    {reason}\n") in blank(README.read_text())
 
 
-def test_every_file_it_names_is_there():
-    for target in re.findall(r"\]\(([^)]+)\)", README.read_text()):
-        assert (README.parent / target).exists(), target
+def test_the_page_on_coverage_runs():
+    page = (README.parent / "docs" / "coverage.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    names: dict = {}
+    exec(compile(block, "coverage.md", "exec"), names)
+    assert names["record"]["test_accuracy"].values[0, -1] > 0.85
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *map(str, DOCS)])
+def test_every_file_that_a_page_names_is_there(page):
+    path = README.parent / page
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+        if "://" not in target:
+            assert (path.parent / target).exists(), target
 
 
 def test_the_page_on_instruments_runs(capsys):
@@ -28,7 +44,18 @@ def test_the_page_on_instruments_runs(capsys):
     names: dict = {}
     exec(compile(first, "instruments.md", "exec"), names)
     exec(compile(loop, "instruments.md", "exec"), names)
-    assert names["record"]["step"].values.tolist() == [0, 100, 200, 300]
+    record = names["record"]
+    assert record.sizes["time"] == 301 and np.all(record["loss"] == 1)
+    assert record["critical_rate"].dropna("time")["step"].values.tolist() == [0, 100, 200, 300]
     rate, sharpness = float(names["rate"]), names["top"].values[0]
     assert abs(rate * sharpness - 2) < 1e-4 and names["kernel"].shape == (20, 3, 20, 3)
     assert "relu" in capsys.readouterr().out
+
+
+def test_the_page_on_spikes_runs():
+    page = (README.parent / "docs" / "spikes.md").read_text()
+    names: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        exec(compile(block, "spikes.md", "exec"), names)
+    by_recorder = names["ld"].analysis.find_catapults(names["recorder"].record())
+    assert by_recorder.steps_above is not None and names["found"].diverged_at is None

@@ -80,7 +80,7 @@ def test_law_of_the_state_is_that_of_sampled_weights(counts, init):
     theory, draws = ld.theory_of(it), 3000
     rng = np.random.default_rng(0)
     flat = lambda s: np.concatenate([s.Q.ravel(), s.R.ravel(), s.T.ravel()])
-    drawn = np.stack([flat(theory.draw(key)[0]) for key in range(draws)])
+    drawn = np.stack([flat(theory.sample(key)[0]) for key in range(draws)])
     sampled = np.stack(
         [
             flat(theory.project(init.sample(rng, 3, it.dim), rng.standard_normal((2, it.dim))))
@@ -156,7 +156,7 @@ def test_given_weights_are_taken_as_they_are():
             {"weights": np.ones((3, 29)), "teacher": np.ones((2, 30))},
             "weights: got shapes [(3, 29)]; allowed is [(3, 30)]",
         ),
-        ({"weights": np.ones((3, 30)), "state": 1}, "state: got one beside weights"),
+        ({"weights": np.ones((3, 30)), "state": 1}, "state: got a state and weights"),
     ],
 )
 def test_given_weights_that_do_not_fit_are_one_line(options, said):

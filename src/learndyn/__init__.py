@@ -1,7 +1,7 @@
 """learndyn predicts how neural networks learn, and checks the prediction."""
 
-# Names are imported on first use (PEP 562): what a session does not use costs it nothing. The
-# stub `__init__.pyi` says which there are, to type checkers and here.
+# Names are imported on first use (PEP 562), so that `import learndyn` is fast. The stub
+# `__init__.pyi` lists them, for type checkers and for this file.
 import ast
 import importlib
 import pkgutil
@@ -11,8 +11,8 @@ from typing import Any
 def _homes() -> dict[str, str]:
     """Name → module that has it, from the imports of the stub."""
     stub = ast.parse(pkgutil.get_data(__name__, "__init__.pyi") or b"")
-    found = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
-    return {alias.name: str(node.module) for node in found for alias in node.names}
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: str(node.module) for node in imports for alias in node.names}
 
 
 _HOMES = _homes()
@@ -28,7 +28,7 @@ def __getattr__(name: str) -> Any:
         value = importlib.import_module(f"{__name__}.{name}")
     else:
         value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
+    globals()[name] = value  # the next access does not call this function
     return value
 
 

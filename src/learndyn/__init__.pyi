@@ -6,6 +6,10 @@ from learndyn import probes as probes
 from learndyn import rules as rules
 from learndyn import theory as theory
 from learndyn.analysis import compare as compare
+from learndyn.models import Model as Model
+from learndyn.models import as_model as as_model
+from learndyn.models import linearise as linearise
+from learndyn.models import quadratic as quadratic
 from learndyn.networks import CNN as CNN
 from learndyn.networks import DAG as DAG
 from learndyn.networks import MLP as MLP
@@ -15,7 +19,7 @@ from learndyn.networks import DeepLinear as DeepLinear
 from learndyn.networks import DenseNet as DenseNet
 from learndyn.networks import GeneralQuadratic as GeneralQuadratic
 from learndyn.networks import LinearTeacher as LinearTeacher
-from learndyn.networks import Model as Model
+from learndyn.networks import Myrtle as Myrtle
 from learndyn.networks import Network as Network
 from learndyn.networks import Normal as Normal
 from learndyn.networks import Orthonormal as Orthonormal
@@ -23,14 +27,19 @@ from learndyn.networks import Polynomial as Polynomial
 from learndyn.networks import ResidualMLP as ResidualMLP
 from learndyn.networks import SmallRandom as SmallRandom
 from learndyn.networks import Typical as Typical
+from learndyn.networks import ViT as ViT
+from learndyn.networks import WideResNet as WideResNet
 from learndyn.networks import Xavier as Xavier
-from learndyn.networks import as_model as as_model
-from learndyn.networks import forward as forward
-from learndyn.networks import linearise as linearise
-from learndyn.networks import quadratic as quadratic
-from learndyn.networks import tap as tap
 from learndyn.plotting import plot as plot
 from learndyn.probes import Recorder as Recorder
+from learndyn.probes import agop as agop
+from learndyn.probes import critical_learning_rate as critical_learning_rate
+from learndyn.probes import hessian_top as hessian_top
+from learndyn.probes import ntk as ntk
+from learndyn.probes import ntk_spectrum as ntk_spectrum
+from learndyn.probes import spectral_density as spectral_density
+from learndyn.probes import split_loss as split_loss
+from learndyn.probes import summary as summary
 from learndyn.problems import CrossEntropy as CrossEntropy
 from learndyn.problems import Dataset as Dataset
 from learndyn.problems import Gaussian as Gaussian
@@ -41,6 +50,7 @@ from learndyn.problems import SquaredLoss as SquaredLoss
 from learndyn.problems import TeacherStudent as TeacherStudent
 from learndyn.records import load as load
 from learndyn.records import save as save
+from learndyn.rules import KFAC as KFAC
 from learndyn.rules import SGD as SGD
 from learndyn.rules import CatapultSchedule as CatapultSchedule
 from learndyn.rules import GradientDescent as GradientDescent
@@ -55,6 +65,8 @@ from learndyn.starting import start as start
 from learndyn.sweeping import open_sweep as open_sweep
 from learndyn.sweeping import sweep as sweep
 from learndyn.system import System as System
+from learndyn.tangent import forward as forward
+from learndyn.tangent import tap as tap
 from learndyn.theory import Gram as Gram
 from learndyn.theory import Modes as Modes
 from learndyn.theory import NoTheory as NoTheory
@@ -65,6 +77,3 @@ from learndyn.theory import register as register
 from learndyn.theory import theory_of as theory_of
 
 __version__: str
-from learndyn.networks import Myrtle as Myrtle
-from learndyn.networks import ViT as ViT
-from learndyn.networks import WideResNet as WideResNet

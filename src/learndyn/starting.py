@@ -1,28 +1,29 @@
-"""`start`: what both roads begin from."""
+"""`start`: the initial condition of `solve` and `simulate`."""
 
 import functools
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from learndyn.networks.base import Weights
-from learndyn.numerics.checks import finite, instance, numbers, seed
-from learndyn.numerics.interruption import interruptible
+from learndyn.runtime.checks import finite, instance, numbers, seed
+from learndyn.runtime.interruption import interruptible
+from learndyn.runtime.types import Weights
 from learndyn.system import System
 from learndyn.theory import AbstractTheory, Refused, find_theory
-from learndyn.theory.base import Given, Realise, sample
+from learndyn.theory.base import Given, Realise, sample_weights
 from learndyn.theory.dynamics import State
 
 
 class Start:
-    """A macroscopic state, with weights and a teacher that have it.
+    """A macroscopic state, with student and teacher weights that have this state.
 
-    The state comes first; weights and teacher are realised from it on first access.
+    The weights are computed from the state when they are first accessed.
 
     Args:
-        state: the theory's state, or None where no theory covers the system.
-        realise: gives (weights, teacher) in float64.
+        state: the theory's state, or None if no theory covers the system.
+        realise: returns (weights, teacher) in float64.
     """
 
     def __init__(self, state: State, realise: Realise):
@@ -30,8 +31,9 @@ class Start:
         self.realise = realise
 
     @functools.cached_property
+    @interruptible
     def _realised(self) -> tuple[Weights, Weights]:
-        return interruptible(self.realise)
+        return self.realise()
 
     @property
     def weights(self) -> Weights:
@@ -45,17 +47,17 @@ class Start:
 
     @staticmethod
     def of(value: Any, name: str = "start") -> "Start":
-        """The start that was given, or a ValueError that says how one is made."""
-        allowed = "start(system, …), with state=… or weights=…, teacher=… where they are known"
+        """Returns `value`, or raises a ValueError that says how to create a start."""
+        allowed = "start(system, …), with state=… or weights=…, teacher=… if they are known"
         return instance(name, value, Start, allowed)
 
     def check_fits(self, system: System, theory: AbstractTheory | None, *, weights: bool) -> None:
-        """Raises a ValueError where the start is not one of the system.
+        """Raises a ValueError if the start does not fit the system.
 
         Args:
             system: the system.
-            theory: the one that covers it, if any.
-            weights: whether weights are asked for as well, which costs their realising.
+            theory: the theory that covers it, or None.
+            weights: whether to check the weights as well, which have to be computed for that.
         """
         if theory is not None and self.state is not None:
             theory.as_state(self.state)
@@ -67,6 +69,7 @@ class Start:
         return f"Start(state={self.state!r})"
 
 
+@interruptible
 def start(
     system: System,
     *,
@@ -75,20 +78,20 @@ def start(
     weights: Weights = None,
     teacher: Weights = None,
 ) -> Start:
-    """Where learning begins: drawn from the system's initialisations, or given.
+    """Where learning begins: sampled from the system's initialisations, or given.
 
     Args:
         system: the system.
-        key: seed of the draw, and of the directions that a state leaves free.
-        state: a state of the theory that covers the system, taken as it is.
-        weights: the student's weights, taken as they are.
-        teacher: the teacher's weights beside them; None where the problem fixes them.
+        key: seed of the sampling, and of the directions that a state leaves free.
+        state: a state of the theory that covers the system, used as it is.
+        weights: the student's weights, used as they are.
+        teacher: the teacher's weights, together with `weights`; None if the problem fixes them.
 
     Returns:
         The start, for `solve` and `simulate`.
 
     Raises:
-        ValueError: where what is given is not something the system can have.
+        ValueError: if the state or the weights do not fit the system.
 
     Example:
         >>> import learndyn as ld
@@ -100,47 +103,48 @@ def start(
         ((1, 3, 2), (3, 50))
     """
     instance("system", system, System, "a System")
-    key, theory = seed("key", key), interruptible(lambda: find_theory(system))
+    key, theory = seed("key", key), find_theory(system)
     if weights is not None or teacher is not None:
         if state is not None:
-            raise ValueError("state: got one beside weights; allowed is one of the two")
+            raise ValueError("state: got a state and weights; allowed is one of the two")
         return _from_weights(system, theory, weights, teacher)
     if state is None:
-        return draw(system, theory, key)
+        return sampled_start(system, theory, key)
     if theory is None:
-        raise ValueError("state: got one, but no theory covers the system; allowed is None")
-    given = interruptible(lambda: theory.as_state(state))
-    return Start(given, functools.partial(_realised, theory, given, key))
+        raise ValueError("state: got a state, but no theory covers the system; allowed is None")
+    state = theory.as_state(state)
+    return Start(state, functools.partial(_realised, theory, state, key))
 
 
-def draw(system: System, theory: AbstractTheory | None, key: int) -> Start:
-    """A start from the system's initialisations, as the theory that covers it draws it."""
+def sampled_start(system: System, theory: AbstractTheory | None, key: int) -> Start:
+    """A start sampled from the system's initialisations, by the theory if one covers the system."""
     if theory is None:
-        return Start(None, functools.partial(sample, system, key))
-    return Start(*interruptible(lambda: theory.draw(key)))
+        return Start(None, functools.partial(sample_weights, system, key))
+    return Start(*theory.sample(key))
 
 
 def _realised(theory: AbstractTheory, state: State, key: int) -> tuple[Weights, Weights]:
-    found = theory.realise(state, key)
-    if isinstance(found, Refused):
-        raise ValueError(f"start: got a state, but {found.reason}; allowed here are weights")
-    return found
+    realised = theory.realise(state, key)
+    if isinstance(realised, Refused):
+        raise ValueError(f"start: got a state, but {realised.reason}; allowed here are weights")
+    return realised
 
 
 def _from_weights(system: System, theory: Any, weights: Weights, teacher: Weights) -> Start:
     weights, teacher = given_weights(system, weights, teacher)
     if theory is None:
         return Start(None, Given(weights, teacher))
-    state = interruptible(lambda: theory.as_state(theory.project(weights, teacher)))
+    state = theory.as_state(theory.project(weights, teacher))
     return Start(state, Given(weights, teacher))
 
 
 def given_weights(system: System, weights: Weights, teacher: Weights) -> tuple[Weights, Weights]:
-    """Weights and teacher as NumPy, or a ValueError where one is missing or does not fit."""
+    """Weights and teacher as NumPy; raises a ValueError if one is missing or does not fit."""
     teacher = system.problem.fixed_teacher if teacher is None else teacher
     for name, value in (("weights", weights), ("teacher", teacher)):
         if value is None:
-            raise ValueError(f"{name}: got None; allowed here are the {_whose(name)} weights")
+            whose = "teacher's" if name == "teacher" else "student's"
+            raise ValueError(f"{name}: got None; allowed here are the {whose} weights")
     weights, teacher = _arrays("weights", weights), _arrays("teacher", teacher)
     system.network.check_weights(weights, system.problem.input_shape)
     system.problem.check_teacher(teacher)
@@ -148,15 +152,14 @@ def given_weights(system: System, weights: Weights, teacher: Weights) -> tuple[W
 
 
 def _arrays(name: str, tree: Weights) -> Weights:
-    """The leaves as NumPy arrays of finite floats, or a ValueError for one that is none."""
+    """The leaves as NumPy arrays of finite floats, or a ValueError for the first that is not."""
 
     def array(leaf: Any) -> np.ndarray:
-        given = finite(name, numbers(name, leaf))
         kind = getattr(leaf, "dtype", np.dtype(np.float64))
-        return given.astype(kind) if kind in (np.float32, np.float64) else given
+        precise = kind in (np.float32, np.float64)
+        if not precise and jnp.issubdtype(kind, jnp.floating):
+            raise ValueError(f"{name}: got {kind}; allowed are float32 and float64")
+        values = finite(name, numbers(name, leaf))
+        return values.astype(kind) if precise else values
 
     return jax.tree.map(array, tree)
-
-
-def _whose(name: str) -> str:
-    return "teacher's" if name == "teacher" else "student's"

@@ -112,6 +112,40 @@ def test_gaps_between_recorded_steps_leave_no_match():
     assert found.steps_above is None and found.increase_match is None
 
 
+def recorded(diverged_at=np.nan, **changes):
+    """As a recorder writes it: a value is missing at a call, a probe is read now and then."""
+    loss, gap = np.r_[1.0, np.nan, 4.0, 12.0, 6.0, 1.0, 0.5, np.nan], np.nan
+    curves = {"loss": loss, "rate": np.full(8, 2.0)}
+    curves |= {"critical_rate": [1.0, gap, 1.0, gap, 4.0, gap, 4.0, gap], **changes}
+    return xr.Dataset(
+        {name: (("run", "time"), np.asarray(curve)[None]) for name, curve in curves.items()}
+        | {"diverged_at": ("run", [diverged_at])},
+        {"time": np.arange(8.0), "step": ("time", np.arange(8))},
+    )
+
+
+def test_missing_losses_are_left_out_and_are_no_divergence():
+    found = find_catapults(recorded(), noise=1e-6)
+    assert [(s.onset, s.peak, s.end) for s in found.spikes] == [(0, 3, 5)]
+    assert found.diverged_at is None and found.unreturned is None
+    found = find_catapults(recorded(diverged_at=7.0), noise=1e-6)
+    assert found.diverged_at == 7 and len(found.spikes) == 1
+
+
+def test_an_infinite_loss_of_a_run_that_goes_on_hides_no_spike():
+    loss = np.r_[1.0, np.inf, 1.0, 2.0, 12.0, 6.0, 1.0, 0.5]
+    found = find_catapults(recorded(loss=loss), noise=1e-6)
+    assert [s.peak for s in found.spikes] == [4] and found.diverged_at is None
+
+
+def test_a_rate_that_is_not_known_at_every_step_leaves_no_match():
+    loss = np.r_[1.0, 2.0, 4.0, 12.0, 6.0, 1.0, 0.5, 0.4]
+    found = find_catapults(recorded(loss=loss), noise=1e-6)
+    assert found.excesses is None and found.steps_above is None and found.spike_match is None
+    whole = find_catapults(recorded(loss=loss, critical_rate=np.full(8, 1.0)), noise=1e-6)
+    assert whole.steps_above == 8 and len(found.spikes) == len(whole.spikes) == 1
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -123,10 +157,14 @@ def test_gaps_between_recorded_steps_leave_no_match():
         (lambda: find_catapults(np.ones(4), noise=-1.0), "noise: got -1.0"),
         (
             lambda: find_catapults(np.ones(4), rate=1.0, critical_rate=np.ones(3)),
-            "critical_rate: got shape (3,); allowed is one entry a step, 4",
+            "critical_rate: got shape (3,); allowed is one entry per step, 4",
         ),
         (
-            lambda: find_catapults(xr.Dataset({"loss": ("time", np.ones(4))})),
+            lambda: find_catapults(xr.Dataset({"accuracy": ("time", np.ones(4))})),
+            "variable: got None; allowed is one of accuracy",
+        ),
+        (
+            lambda: find_catapults(xr.Dataset({"loss": ("time", np.ones(4))}), variable="error"),
             "variable: got 'error'; allowed is one of loss",
         ),
         (

@@ -35,6 +35,7 @@ def noisy(runs, spread, shift=0.0, seed=0):
 
 
 THEORY = record(CURVE, runs=False)
+PREDICTED = THEORY.assign(error_std=("time", np.full(len(TIMES), 0.02)))
 
 
 def test_a_true_theory_agrees():
@@ -62,13 +63,26 @@ def test_a_notebook_shows_the_verdict_first():
 
 
 def test_false_alarms_are_as_rare_as_promised():
-    alarms = sum(ld.compare(THEORY, noisy(8, 0.1, seed=s)).verdict != "agrees" for s in range(300))
+    alarms = sum(ld.compare(THEORY, noisy(8, 0.02, seed=s)).verdict != "agrees" for s in range(300))
     assert alarms <= 10  # 1 % of 300 expected; more than 10 has probability 3e-4
 
 
 def test_a_small_bias_is_told_from_a_large_one():
-    assert ld.compare(THEORY, noisy(400, 0.1, shift=0.05)).verdict == "agrees within finite size"
-    assert ld.compare(THEORY, noisy(400, 0.1, shift=0.3)).verdict == "deviates"
+    assert ld.compare(THEORY, noisy(400, 0.05, shift=0.02)).verdict == "agrees within finite size"
+    assert ld.compare(THEORY, noisy(400, 0.05, shift=0.2)).verdict == "deviates"
+
+
+def test_more_than_chance_but_not_more_than_finite_size_decides_nothing():
+    noise = np.random.default_rng(0).standard_normal((20, len(TIMES)))
+    noise -= noise.mean(axis=0)  # so that the mean deviates by the shift itself, in spreads
+    shifted = lambda spreads: ld.compare(PREDICTED, record(CURVE + 0.02 * (noise + spreads)))
+    chance = stats.norm.isf(0.005 / len(TIMES)) / 20**0.5
+    assert shifted(0.9 * chance).verdict == "agrees"
+    assert shifted(0.9).verdict == "agrees within finite size"
+    between = shifted(1 + 0.9 * chance)
+    assert between.verdict == "undecided"
+    assert "not outside the spread of one run by more than chance" in between.reason
+    assert shifted(1 + 1.1 * chance).verdict == "deviates"
 
 
 def test_deviation_and_its_scales():
@@ -82,40 +96,121 @@ def test_one_run_decides_nothing():
     assert ld.compare(THEORY, noisy(1, 0.1)).verdict == "undecided"
 
 
-PREDICTED = THEORY.assign(error_std=("time", np.full(len(TIMES), 0.1)))
-
-
 def test_a_predicted_spread_serves_one_run():
-    found = ld.compare(PREDICTED, noisy(1, 0.1))
+    found = ld.compare(PREDICTED, noisy(1, 0.02))
     assert found.verdict == "agrees" and "band predicted by the theory" in found.reason
     assert found.allowed_z == pytest.approx(stats.norm.isf(0.005 / len(TIMES)))
-    assert ld.compare(PREDICTED, noisy(1, 0.1, shift=1.0)).verdict == "deviates"
+    assert ld.compare(PREDICTED, noisy(1, 0.02, shift=0.2)).verdict == "deviates"
     assert "band from the runs" in ld.compare(THEORY, noisy(20, 0.1)).reason
 
 
 def test_a_predicted_spread_needs_no_variance_of_the_runs():
-    found = ld.compare(PREDICTED, record(np.stack([CURVE + 0.1, CURVE + 0.3])))
-    np.testing.assert_allclose(found.error_z, 0.2 / (0.1 / 2**0.5))  # not those of the runs
-    np.testing.assert_allclose(found.error_spread, 0.1)
+    found = ld.compare(PREDICTED, record(np.stack([CURVE + 0.02, CURVE + 0.06])))
+    np.testing.assert_allclose(found.error_z, 0.04 / (0.02 / 2**0.5))  # not those of the runs
+    np.testing.assert_allclose(found.error_spread, 0.02)
 
 
 @pytest.mark.slow
 def test_a_predicted_spread_keeps_the_promised_rate_of_alarms():
-    alarms = [ld.compare(PREDICTED, noisy(1, 0.1, seed=s)).verdict != "agrees" for s in range(300)]
+    alarms = [ld.compare(PREDICTED, noisy(1, 0.02, seed=s)).verdict != "agrees" for s in range(300)]
     assert sum(alarms) <= 10  # 1 % of 300 expected; more than 10 has probability 3e-4
 
 
 def test_where_no_spread_is_predicted_rounding_decides():
-    theory = THEORY.assign(error_std=("time", 0.1 * (TIMES > 0)))  # a common start: 0 at time 0
-    run = noisy(1, 0.1 * (TIMES > 0))
+    theory = THEORY.assign(error_std=("time", 0.02 * (TIMES > 0)))  # a common start: 0 at time 0
+    run = noisy(1, 0.02 * (TIMES > 0))
     assert ld.compare(theory, run).verdict == "agrees"
     run["error"][0, 0] += 1e-9
     assert ld.compare(theory, run).verdict == "deviates"
 
 
 def test_many_runs_see_the_bias_of_finite_size_under_a_predicted_spread():
-    found = ld.compare(PREDICTED, noisy(400, 0.1, shift=0.05))
+    found = ld.compare(PREDICTED, noisy(400, 0.02, shift=0.01))
     assert found.verdict == "agrees within finite size"
+
+
+def with_small(record, error):
+    """A record with a variable a thousand times smaller than its error, off by `error` at 0."""
+    small = 1e-3 * record["error"] + error * (record["time"] == 0)
+    std = {"small_std": 1e-3 * record["error_std"]} if "error_std" in record else {}
+    return record.assign(small=small, **std)
+
+
+def test_rounding_of_a_small_variable_is_that_of_the_large_terms_it_is_made_of():
+    theory = with_small(THEORY.assign(error_std=("time", 0.02 * (TIMES > 0))), 0.0)
+    run = noisy(1, 0.02 * (TIMES > 0))
+    found = ld.compare(theory, with_small(run, 1e-15))  # 500 ε of the small one
+    assert found.verdict == "agrees" and found.small_z[0] < 1
+    assert ld.compare(theory, with_small(run, 1e-12)).verdict == "deviates"
+
+
+def test_what_a_test_could_have_seen():
+    found = ld.compare(PREDICTED, noisy(4, 0.02))
+    # The curve's largest value is 1, the standard error 0.02 / √4.
+    assert found.detectable == pytest.approx(found.allowed_z * 0.01)
+    seen = "; a deviation of 3.1 % of the curve of error would have been seen"
+    assert found.verdict == "agrees" and seen in found.reason
+    weak = ld.compare(PREDICTED.assign(error_std=4 * PREDICTED.error_std), noisy(1, 0.08))
+    assert weak.verdict == "undecided" and weak.detectable == pytest.approx(weak.allowed_z * 0.08)
+    assert (
+        "a deviation of 10 % of the curve of error could not have been seen, 25 % could"
+        in weak.reason
+    )
+
+
+@pytest.mark.parametrize("runs", [2, 3])
+def test_few_runs_do_not_agree_with_a_wrong_theory(runs):
+    teacher, student = ld.Committee(2, "linear"), ld.Committee(2, "linear")
+    problem = ld.TeacherStudent(ld.Isotropic(200), teacher)
+    system = ld.System(problem, student, ld.SGD(0.5))
+    wrong = ld.System(problem, student, ld.SGD(0.4))
+    times = np.linspace(0, 4, 9)
+    for key in range(5):
+        start = ld.start(system, key=key)
+        networks = ld.simulate(system, times, start=start, runs=runs, key=key, method="reduced")
+        verdict = ld.compare(
+            ld.solve(wrong, times, start=start), networks, same_system=False
+        ).verdict
+        assert verdict in ("undecided", "deviates")
+
+
+def test_a_spread_too_wide_for_linear_noise_is_not_used():
+    wide = THEORY.assign(error_std=("time", np.full(len(TIMES), 0.3)))
+    found = ld.compare(wide, noisy(400, 0.3))
+    reason = "linear noise cannot hold, the predicted spread of error reaches 30 %"
+    assert found.verdict == "agrees" and "band from the runs (Student's t" in found.reason
+    assert reason in found.reason
+    one = ld.compare(wide, noisy(1, 0.3))
+    assert one.verdict == "undecided" and reason in one.reason
+
+
+def test_noise_that_is_not_linear_may_shift_the_mean_by_some_spreads():
+    for theory in (THEORY, THEORY.assign(error_std=("time", np.full(len(TIMES), 0.2)))):
+        shifted = ld.compare(theory, noisy(400, 0.2, shift=0.3))
+        assert shifted.verdict == "undecided" and "linear noise cannot hold" in shifted.reason
+        assert "not outside 3 spreads of one run by more than chance" in shifted.reason
+        assert ld.compare(theory, noisy(400, 0.2, shift=0.8)).verdict == "deviates"
+
+
+def test_a_curve_that_has_converged_does_not_hide_a_weak_test():
+    spread = np.array([1e-4, 0.02, 1e-4, 1e-4, 1e-4, 1e-4])  # wide at one early time only
+    found = ld.compare(THEORY, noisy(3, spread))
+    assert found.verdict == "undecided" and found.detectable > 0.1
+
+
+def test_runs_that_spread_more_than_predicted_are_judged_by_their_own_spread():
+    runs = noisy(40, 0.06)
+    found = ld.compare(PREDICTED, runs)
+    assert "linear noise does not hold, the runs spread 3" in found.reason
+    np.testing.assert_allclose(found.error_z, ld.compare(THEORY, runs).error_z)
+    assert found.verdict == "agrees"
+
+
+def test_runs_that_spread_less_than_predicted_are_said_to():
+    found = ld.compare(PREDICTED, noisy(40, 0.006))
+    assert found.verdict == "agrees" and "band predicted by the theory" in found.reason
+    assert ": the runs spread 0." in found.reason
+    np.testing.assert_allclose(found.error_spread, 0.02)
 
 
 def test_rounding_is_not_a_deviation():

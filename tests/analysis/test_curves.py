@@ -46,6 +46,20 @@ def test_a_curve_with_a_plateau_is_measured_after_it():
     assert escape_of(curve, times)[0] == pytest.approx(100, rel=0.01)
 
 
+def test_missing_values_between_readings_are_left_out():
+    """As a recorder leaves them, also where the first and last calls have none."""
+    curve = np.exp(-TIMES) + 0.1 / (1 + (TIMES / 100) ** 8)
+    gaps = np.full(2 * len(TIMES) + 1, np.nan)
+    gaps[1::2] = curve
+    times = np.r_[-0.5, np.repeat(TIMES, 2) + np.tile([0, 0.5], len(TIMES))]
+    assert escape_of(gaps, times) == escape_of(curve)
+    found, plain = (
+        find_plateau(xr.Dataset({"loss": ("time", c)}, {"time": t}))
+        for c, t in ((gaps, times), (curve, TIMES))
+    )
+    assert found == plain and np.isnan(escape_of(np.full(5, np.nan), np.arange(5.0))).all()
+
+
 def test_curves_without_another_plateau_are_measured_from_their_first_value():
     begins_on_it = 1 / (1 + (TIMES / 100) ** 8)
     stairs = 0.5 * begins_on_it + 0.5 / (1 + (TIMES / 300) ** 20)

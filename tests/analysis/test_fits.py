@@ -33,9 +33,29 @@ def test_minimum_of_a_parabola_is_exact_and_of_a_smooth_curve_of_second_order():
     assert off[0] < 0.2**2 and off[1] < 0.1**2
 
 
-def test_minimum_at_an_end_is_the_sample_there():
-    assert fit_minimum([0, 1, 2], [3, 2, 1]) == (2, 1)
-    assert fit_minimum([0, 1, 2, 3], [np.nan, 1, 2, 4]) == (1, 1)
+@pytest.mark.parametrize(
+    ("y", "where"),
+    [
+        ([4, 3, 2, 1], (3, 1)),
+        ([1, 2, 3, 4], (0, 1)),
+        ([1, 3, 2, 4], (0, 1)),
+        ([np.nan, 1, 2, 4], (1, 1)),
+        ([4, 2, 1, np.inf], (2, 1)),
+        ([1, 1, 1, 1], (0, 1)),
+    ],
+)
+def test_minimum_at_an_edge_is_the_sample_there_and_says_so(y, where):
+    """Of a monotone or flat curve nothing is known but that sample."""
+    found = fit_minimum([0, 1, 2, 3], y)
+    assert found == where and found.at_edge
+    assert repr(found).startswith("EdgeMinimum(x=")
+
+
+@pytest.mark.parametrize("y", [[2, 1, 2, 3], [2, 1, 1, 1], [2, 1, 1, 2], [1 + 2**-52, 1, 1, 1]])
+def test_minimum_inside_lies_between_its_neighbours(y):
+    found = fit_minimum([0, 1, 2, 3], y)
+    assert not found.at_edge and 0 <= found.x <= 2
+    assert repr(found).startswith("Minimum(x=")
 
 
 def test_minimum_needs_three_samples():

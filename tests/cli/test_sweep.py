@@ -37,6 +37,15 @@ def test_axes_are_read_as_the_parameters_are():
         ("epsilon=1:2:3:4:5", "--axis: got 'epsilon=1:2:3:4:5'"),
         ("epsilon=1:2:3:lin", "--axis: got"),
         ("epsilon=-1:2:3:log", "--axis: got"),
+        (
+            "key=0:1000000000",
+            "--axis: got 'key=0:1000000000' with 1,000,000,000 values",
+        ),
+        (
+            "epsilon=0:1:1000000000",
+            "--axis: got 'epsilon=0:1:1000000000' with 1,000,000,000 values",
+        ),
+        ("epsilon=0:1:-3", "--axis: got 'epsilon=0:1:-3'; allowed is name=a,b,c"),
         ("key=0.5", "--axis key: got '0.5'; allowed is an integer"),
         ("eta=1", "--axis eta: no such parameter; allowed are p, p_star"),
     ],
@@ -88,7 +97,7 @@ def test_an_interrupted_sweep_says_how_to_go_on(tmp_path):
         assert process.poll() is None
         time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    assert "go on with: learndyn sweep --resume s.zarr" in process.communicate(timeout=120)[1]
+    assert "continue with: learndyn sweep --resume s.zarr" in process.communicate(timeout=120)[1]
     assert process.returncode == 130
 
 

@@ -62,7 +62,7 @@ def test_outputs_have_the_shape_they_say(network):
         axis = network.output_shape(shape_of(network))
         of_one = (
             (lambda w, x: network(w, x[0]))
-            if network.takes_one
+            if network.accepts_single_example
             else lambda w, x: network(w, x[:1])[0]
         )
         several, one = jax.jit(lambda w, x: (network(w, x), of_one(w, x[2:])))(weights, x)

@@ -18,6 +18,7 @@ RULES = {
     "levenberg": ld.NaturalGradient(0.02, damping=0.1, damping_form="levenberg"),
     "blocks": ld.NaturalGradient(0.02, blocks=True),
     "clipped": ld.NaturalGradient(0.02, clip=0.001),
+    "kfac": ld.KFAC(0.02, damping=0.01),
     "perturbation": ld.NodePerturbation(0.005),
     "finite noise": ld.NodePerturbation(0.02, sigma=1e-3, batch=2),
     "catapults": ld.CatapultSchedule(ld.GradientDescent(0.02), times=1.05, rest=300, catapults=1),
@@ -224,7 +225,7 @@ def test_degenerate_weights_give_no_nan(weights):
                 ld.System(problem(), ld.DeepLinear([3, 4, 4, 2]), ld.SGD(0.1)),
                 state=ld.Modes(np.ones((2, 2))),
             ),
-            "state: got one, but no theory covers the system",
+            "state: got a state, but no theory covers the system",
         ),
         (
             lambda: ld.start(system(ld.GradientDescent(0.1)), state=ld.Modes(np.ones((3, 3)))),

@@ -8,7 +8,7 @@ import pytest
 
 from learndyn.numerics import ode
 from learndyn.numerics.chebyshev import Chebyshev
-from learndyn.numerics.divergence import has_diverged
+from learndyn.runtime.divergence import has_diverged
 
 
 def one_step(field, y, tau, radius):

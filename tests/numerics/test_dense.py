@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import learndyn
+from learndyn.networks.solvable.matrix_product import natural_direction
 from learndyn.numerics import dense
-from learndyn.numerics.matrix_product import natural_direction
 
 SOURCE = Path(learndyn.__file__).parent
 HUNG = 300  # seconds; the work takes about ten
@@ -196,7 +196,7 @@ import jax
 import numpy as np
 
 from learndyn.numerics import dense
-from learndyn.numerics.matrix_product import natural_direction
+from learndyn.networks.solvable.matrix_product import natural_direction
 
 jax.config.update("jax_enable_x64", True)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from learndyn.numerics import ode
-from learndyn.numerics.divergence import has_diverged
 from learndyn.numerics.rosenbrock import Rodas
+from learndyn.runtime.divergence import has_diverged
 
 
 def dense(field):

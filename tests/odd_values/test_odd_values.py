@@ -13,11 +13,11 @@ import pytest
 HERE = pathlib.Path(__file__).parent
 
 
-def found(*arguments: str) -> list[str]:
+def found(*arguments: str, program: str = "battery.py") -> list[str]:
     """Complaints of the battery, which runs as a program: here types are checked beforehand."""
     source = str(HERE.parents[1] / "src")
     ran = subprocess.run(
-        [sys.executable, str(HERE / "battery.py"), *arguments],
+        [sys.executable, str(HERE / program), *arguments],
         env={**os.environ, "PYTHONPATH": source}, capture_output=True, text=True,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-3000:]
@@ -48,6 +48,11 @@ def test_every_public_name_has_a_call_with_all_of_its_arguments():
 
 def test_odd_values_are_refused_in_one_line():
     complaints = found("small")
+    assert not complaints, "\n".join(complaints)
+
+
+def test_integers_of_numpy_are_those_of_python():
+    complaints = found(program="integers.py")
     assert not complaints, "\n".join(complaints)
 
 

@@ -1,5 +1,7 @@
 """Figures show what the record holds."""
 
+import inspect
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -7,6 +9,7 @@ from matplotlib.legend import Legend
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
+from learndyn.plotting.swept import plot_swept
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +100,27 @@ def test_what_is_no_record_is_refused(pair):
         ld.plot(pair[0], pair[1].drop_vars(["time", "step"]))
 
 
+def test_what_holds_no_numbers_of_time_is_refused_or_left_out():
+    good = xr.Dataset({"e": ("time", np.ones(4))}, {"time": np.arange(4.0)})
+    days = np.arange(4).astype("datetime64[D]")
+    for bad, said in (
+        (good.assign_coords(time=days), "record: got times of type datetime64"),
+        (good.assign_coords(time=list("abcd")), "record: got times of type <U1; allowed are"),
+        (xr.Dataset({"e": ("time", list("abcd"))}, good.coords), "record: got no variable of time"),
+        (good * 1j, "record: got no variable of time; allowed is a record"),
+        (xr.Dataset(), "record: got no coordinate 'time'; allowed is a record"),
+    ):
+        with pytest.raises(ValueError) as error:
+            ld.plot(bad)
+        assert str(error.value).startswith(said) and "\n" not in str(error.value)
+    assert len(ld.plot(good.assign(name=("time", list("abcd")))).axes) == 1
+    for other in (None, {"e": 1}, good["e"], "record.nc", [good]):  # without the check of types
+        with pytest.raises(ValueError, match=r"\Arecord: got .*; allowed is a record of `solve`"):
+            inspect.unwrap(ld.plot)(other)
+        with pytest.raises(ValueError, match=r"\Arecord: got .*; allowed is a Dataset of a sweep"):
+            inspect.unwrap(plot_swept)(other, x="eta")
+
+
 def test_runs_are_drawn_over_a_theory_and_not_over_runs(pair):
     with pytest.raises(ValueError, match="record: got runs beside a simulation; allowed is a rec"):
         ld.plot(pair[1], pair[1])
@@ -152,3 +176,14 @@ def test_logarithmic_axes_show_no_point_that_has_no_place_there(pair):
         assert not np.any(np.asarray(x) <= 0) and not np.any(np.asarray(y) <= 0)
     for band in axis.collections:
         assert np.all(band.get_paths()[0].vertices[:, 0] > 0)
+
+
+def test_what_is_read_now_and_then_is_drawn_where_it_was_read():
+    recorder = ld.Recorder({"size": lambda model: model.weights.max()}, every=40)
+    for step in range(121):
+        model = ld.Model(ld.Committee(1, "linear"), np.full((1, 2), 1.0 + step))
+        recorder(step, model, loss=1.0)
+    axes = {axis.get_ylabel(): axis for axis in ld.plot(recorder.record(), log="").axes}
+    (line,) = axes["size"].lines
+    np.testing.assert_array_equal(line.get_data(), [[0, 40, 80, 120], [1, 41, 81, 121]])
+    assert line.get_markevery() == 1 and len(axes["loss"].lines[0].get_xdata()) == 121

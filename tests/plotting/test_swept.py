@@ -74,3 +74,5 @@ def test_bad_names_are_one_line():
     ):
         with pytest.raises(ValueError, match=said):
             ld.plot(DATA, **options)
+    with pytest.raises(ValueError, match="record: got no variable of numbers; allowed is a Dat"):
+        ld.plot(DATA.astype(str), x="eta")

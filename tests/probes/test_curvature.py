@@ -135,6 +135,37 @@ def test_the_convention_of_kinks_is_said():
     np.testing.assert_allclose(found.largest, mixed, rtol=1e-5)
 
 
+KINKS = {
+    "softplus": (jax.nn.softplus, []),
+    "elu": (jax.nn.elu, []),
+    "elu, alpha 2": (lambda x: jax.nn.elu(x, 2.0), ["elu"]),
+    "selu": (jax.nn.selu, ["elu"]),
+    "celu": (lambda x: jax.nn.celu(x, 2.0), []),
+    "gelu": (jax.nn.gelu, []),
+    "silu": (jax.nn.silu, []),
+    "mish": (jax.nn.mish, []),
+    "tanh": (jnp.tanh, []),
+    "identity": (lambda x: x, []),
+    "softmax": (jax.nn.softmax, []),
+    "logsumexp": (lambda x: x - jax.nn.logsumexp(x), []),
+    "soft_sign": (jax.nn.soft_sign, []),
+    "relu": (jax.nn.relu, ["relu"]),
+    "leaky_relu": (jax.nn.leaky_relu, ["leaky_relu"]),
+    "hard_silu": (jax.nn.hard_silu, ["hard_sigmoid"]),
+    "maximum": (lambda x: jnp.maximum(x, 0.1 * x), ["max"]),
+    "abs": (jnp.abs, ["abs"]),
+}
+
+
+@pytest.mark.parametrize("name", KINKS)
+def test_only_kinks_are_kinks(name):
+    """Where the slope of an activation jumps; softplus is smooth, though made of a maximum."""
+    activation, kinks = KINKS[name]
+    layer = eqx.nn.Linear(3, 4, key=jax.random.key(0))
+    module = eqx.nn.Sequential([layer, eqx.nn.Lambda(activation)])
+    assert ld.as_model(module).kinks(X) == kinks
+
+
 def test_infinite_where_nothing_curves():
     module = eqx.nn.MLP(3, 2, 6, 1, use_final_bias=False, key=jax.random.key(0))
     flat = jax.tree.map(lambda w: 0 * w if eqx.is_inexact_array(w) else w, module)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.networks import kernel
-from learndyn.networks.jacobian import rows_of
+from learndyn.tangent import kernel
+from learndyn.tangent.jacobian import rows_of
 
 EXACT = 1e-12
 B = 1200  # numbers: two examples of the MLP fit, and one of the others does not

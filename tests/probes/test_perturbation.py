@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.numerics.precision import to_numpy
 from learndyn.numerics.random import Source, Stream, key_of_run
 from learndyn.probes import perturbation
+from learndyn.runtime.precision import to_numpy
 
 RNG = np.random.default_rng(0)
 DRAWS, NUMBERS = 8_000, 64

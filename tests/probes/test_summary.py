@@ -2,6 +2,7 @@
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -33,3 +34,16 @@ def test_losses_that_do_not_split_and_bad_input(capsys):
     assert found.top_share is None and found.learning_rate is None
     with pytest.raises(ValueError, match="learning_rate: got -1; allowed is a positive"):
         p.summary(MODULE, X, Y, learning_rate=-1)
+
+
+def test_a_dead_network_has_a_summary(capsys):
+    """Every unit of a relu layer is off: outputs depend on neither weights nor inputs."""
+    dead = eqx.tree_at(
+        lambda m: [m.layers[0].bias, m.layers[1].bias], MODULE, [jnp.full(8, -1e3), None],
+        is_leaf=lambda leaf: leaf is None,
+    )  # fmt: skip
+    found = p.summary(dead, X, Y, learning_rate=0.1)
+    assert found.rate_kernel == found.rate_exact == np.inf
+    assert found.sharpness == 0 and found.kernel == (0, 0)
+    assert np.isnan(found.agop_rank) and np.isnan(found.top_share)
+    assert "η = 0.1" in " ".join(capsys.readouterr().out.split())

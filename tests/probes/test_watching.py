@@ -151,11 +151,11 @@ def test_convolutions_and_several_outputs_step_by_step():
                 method="direct",
                 probes={"watched": ld.probes.Watched()},
             ),
-            "probes: got Watched for a TeacherStudent; allowed with a Dataset",
+            "probes: got Watched for a TeacherStudent; allowed is a problem of type Dataset",
         ),
         (
             lambda: ld.System(DATA, NETWORK, ld.SGD(0.1, batch=13, sampling="epochs")),
-            "batch: got 13 for passes over 12 examples; allowed are at most those",
+            "batch: got 13 for epochs of 12 examples; allowed are at most as many",
         ),
         (
             lambda: ld.System(

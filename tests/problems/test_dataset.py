@@ -52,7 +52,7 @@ def test_the_record_has_an_error_and_an_accuracy_for_every_set():
 
 
 def test_large_sets_are_measured_in_blocks(monkeypatch):
-    from learndyn.simulation import examples
+    from learndyn.simulation import example_sets as examples
 
     x, y = RNG.normal(size=(50, 6)), RNG.normal(size=50)
     data = ld.Dataset(x, y, test=(x[:7], y[:7]))
@@ -144,6 +144,64 @@ def test_shuffles_are_uniform():
     assert chi < 23 + 4.5 * np.sqrt(2 * 23)  # χ² with 23 degrees of freedom
 
 
+def test_ignored_labels_are_as_if_left_out():
+    """Descent, losses and accuracies are those of the other examples."""
+    x, kept = RNG.normal(size=(20, 5)), np.arange(20) % 3 > 0
+    labels = RNG.integers(0, 3, size=20)
+    marked, network = np.where(kept, labels, -100), ld.MLP([5, 3], "tanh")
+    ignoring = ld.Dataset(
+        x, marked, loss=ld.CrossEntropy(ignore_index=-100), test=(x[:10], marked[:10])
+    )
+    few = kept[:10]
+    others = ld.Dataset(
+        x[kept], labels[kept], loss=ld.CrossEntropy(), test=(x[:10][few], labels[:10][few])
+    )
+    start = ld.start(ld.System(others, network, ld.SGD(0.1)))
+    run = lambda data: trained(data, network, ld.GradientDescent(0.5), dtype="float64", start=start)
+    a, b = run(ignoring), run(others)
+    for name in ("error", "test_error", "accuracy", "test_accuracy"):
+        np.testing.assert_allclose(a[name], b[name], rtol=1e-12, err_msg=name)
+
+
+def test_batches_of_ignored_labels_alone_change_nothing():
+    loss = ld.CrossEntropy(ignore_index=-100)
+    data = ld.Dataset(RNG.normal(size=(20, 5)), np.r_[np.full(19, -100), 1], loss=loss)
+    record = trained(data, ld.MLP([5, 3], "tanh"), ld.SGD(0.1), steps=20)
+    assert np.all(np.isfinite(record["error"])) and record["outcome"] == "finished"
+
+
+@pytest.mark.parametrize("rule", [ld.NaturalGradient(0.1), ld.NodePerturbation(0.1)])
+def test_rules_that_average_over_all_refuse_ignored_labels(rule):
+    loss = ld.CrossEntropy(ignore_index=-100)
+    data = ld.Dataset(np.ones((3, 2)), [0, -100, 1], loss=loss)
+    for each in (rule, ld.Optax(optax.sgd(0.1), estimator=rule)):
+        with pytest.raises(ValueError, match=r"loss: got CrossEntropy\(ignore_index=-100\) for N"):
+            ld.System(data, ld.MLP([2, 2], "tanh"), each)
+
+
+def test_it_does_not_change_with_the_callers_arrays():
+    x, y = RNG.normal(size=(3, 8, 2)), RNG.normal(size=(3, 8))
+    data = ld.Dataset(x[0], y[0], test=(x[1], y[1]), validation=[x[2], y[2]])
+    system = ld.System(data, ld.MLP([2, 1], "tanh"), ld.GradientDescent(0.1))
+    names = ["error", "test_error", "validation_error"]
+    before = ld.simulate(system, [0, 2])[names].load().copy(deep=True)
+    x *= 3
+    y -= 1
+    assert ld.simulate(system, [0, 2])[names].equals(before)
+
+
+def test_arrays_that_cannot_change_are_shared():
+    x, y = RNG.normal(size=(8, 2)), RNG.normal(size=8)
+    first = ld.Dataset(x, y)
+    assert not np.shares_memory(first.x, x)
+    assert np.shares_memory(ld.Dataset(first.x, first.y, test=(first.x, first.y)).test[0], first.x)
+    with pytest.raises(ValueError, match="read-only"):
+        first.x[0] = 0
+    view = x[:4]
+    view.flags.writeable = False  # it still changes with what it is a view of
+    assert not np.shares_memory(ld.Dataset(view, y[:4]).x, x)
+
+
 GOOD = (np.ones((4, 3)), np.ones(4))
 
 
@@ -154,7 +212,7 @@ def fits(problem, network, rule=None):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: ld.Dataset(*GOOD, loss=ld.CrossEntropy(), loss_scale=1.0), "loss_scale: got one"),
+        (lambda: ld.Dataset(*GOOD, loss=ld.CrossEntropy(), loss_scale=1.0), "loss_scale: got a"),
         (lambda: ld.Dataset([], []), "x: got (0,) beside y (0,)"),
         (lambda: ld.Dataset(np.ones((0, 3)), np.ones(0)), "x: got (0, 3) beside"),
         (lambda: ld.Dataset([[1, 2], [3]], [1, 2]), "x: got rows of unequal length"),
@@ -172,18 +230,18 @@ def fits(problem, network, rule=None):
         ),
         (
             fits(lambda: ld.Dataset(np.ones((4, 3)), [0, 1, 2, 4]), ld.MLP([3, 4], "relu")),
-            "network: got outputs of shape (4,) for labels 0 to 4; allowed is one axis of at least",
+            "y: got the label 4 for 4 outputs; allowed are the labels 0 to 3",
         ),
         (
             fits(lambda: ld.Dataset(np.ones((3, 3)), [0, 1, 2]), ld.MLP([3, 1], "relu")),
-            "network: got outputs of shape () for labels 0 to 2",
+            "y: got the label 2 for one output; allowed are the labels 0 and 1",
         ),
         (
             fits(
                 lambda: ld.Dataset(np.ones((2, 3)), [0, 1], loss=ld.CrossEntropy()),
                 ld.MLP([3, 2], "relu", output="softmax"),
             ),
-            "loss: got CrossEntropy, which has a softmax of its own",
+            "loss: got CrossEntropy, which applies a softmax itself",
         ),
         (
             fits(lambda: ld.Dataset(*GOOD), ld.MLP([3, 2], "relu")),
@@ -198,14 +256,14 @@ def fits(problem, network, rule=None):
                 lambda: ld.Dataset(*GOOD), ld.MLP([3, 1], "relu"),
                 ld.SGD(0.1, batch=5, sampling="epochs"),
             ),
-            "batch: got 5 for passes over 4 examples",
+            "batch: got 5 for epochs of 4 examples",
         ),
         (
             fits(
                 lambda: ld.TeacherStudent(ld.Isotropic(3), ld.Committee(1, "erf")),
                 ld.Committee(1, "erf"), ld.SGD(0.1, sampling="epochs"),
             ),
-            "sampling: got 'epochs' for a TeacherStudent, whose examples are fresh",
+            "sampling: got 'epochs' for a TeacherStudent, which draws fresh examples",
         ),
         (
             lambda: ld.Optax(optax.sgd(0.1), sampling="epochs"),

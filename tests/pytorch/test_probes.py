@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 import learndyn as ld
-from learndyn.networks.pytorch import kernel
-from learndyn.networks.pytorch.evaluation import derivatives
+from learndyn.models.pytorch import kernel
+from learndyn.models.pytorch.evaluation import derivatives
 
 p = ld.probes
 EXACT = 1e-11
@@ -192,6 +192,41 @@ def test_chains():
         p.neural_feature_matrix(nn.Sequential(nn.Bilinear(2, 2, 2)))
 
 
+KINKS = {
+    "softplus": (nn.Softplus(), [], "other"),
+    "elu": (nn.ELU(), [], "other"),
+    "elu, alpha 2": (nn.ELU(2.0), ["Elu"], "other"),
+    "celu": (nn.CELU(2.0), [], "other"),
+    "selu": (nn.SELU(), ["Elu"], "other"),
+    "gelu": (nn.GELU(), [], "other"),
+    "silu": (nn.SiLU(), [], "other"),
+    "tanh": (nn.Tanh(), [], "other"),
+    "identity": (nn.Identity(), [], "linear"),
+    "relu": (nn.ReLU(), ["Relu"], "relu"),
+    "leaky relu": (nn.LeakyReLU(0.2), ["LeakyRelu"], "relu"),
+    "relu6": (nn.ReLU6(), ["Hardtanh"], "other"),
+}
+
+
+@pytest.mark.parametrize("name", KINKS)
+def test_kinks_and_kinds_of_activations(name):
+    activation, kinks, kind = KINKS[name]
+    model = ld.as_model(nn.Sequential(nn.Linear(3, 4), activation, nn.Linear(4, 2)))
+    assert model.kinks(np.ones((2, 3))) == kinks
+    assert model.dense_layers().kinds == [kind, "linear"]
+
+
+@pytest.mark.parametrize("function", [torch.Tensor.clamp_min, torch.maximum, nn.PReLU()])
+def test_other_kinks(function):
+    class Kinked(nn.Linear):
+        def forward(self, x):
+            h = super().forward(x)
+            return function(h) if isinstance(function, nn.Module) else function(h, 0 * h)
+
+    (name,) = ld.as_model(Kinked(3, 2)).kinks(np.ones((2, 3)))
+    assert name in ("ClampMin", "Maximum", "PreluKernel")
+
+
 class Random(nn.Linear):
     def forward(self, x):
         return super().forward(nn.functional.dropout(x))
@@ -217,12 +252,24 @@ class Mean(nn.Linear):
         return super().forward(x).mean(0)
 
 
+class Centred(nn.Linear):
+    def forward(self, x):
+        return super().forward(x - x.mean(0))
+
+
+class Normalised(nn.Linear):
+    def forward(self, x):
+        h = super().forward(x)
+        return (h - h.mean(0)) / (h.var(0, unbiased=False) + 1e-5).sqrt()
+
+
 def two_devices():
     module = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2))
     return module.append(nn.Linear(2, 2, device="meta"))
 
 
-X = np.ones((4, 3))
+X, DRAWN = np.ones((4, 3)), np.random.default_rng(0).normal(size=(4, 3))
+TOKENS = nn.Sequential(nn.Unflatten(1, (3, 1)), nn.Linear(1, 5))
 REFUSED = {
     "batch norm": lambda: p.ntk(nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)), X),
     "dropout": lambda: p.agop(nn.Sequential(nn.Linear(3, 2), nn.Dropout()), X),
@@ -240,6 +287,14 @@ REFUSED = {
     "detached inputs": lambda: p.agop(Detached(3, 2), X),
     "no weights": lambda: p.ntk(nn.Linear(3, 2).requires_grad_(False), X),
     "NaN": lambda: p.ntk(nn.Linear(3, 2).requires_grad_(), X * np.nan),
+    "centred": lambda: p.ntk(Centred(3, 2), X),
+    "batch norm by hand": lambda: p.hessian_top(Normalised(3, 2), DRAWN, X[:, :2]),
+    "a rate of batch norm": lambda: p.critical_learning_rate(Normalised(3, 2), DRAWN),
+    "a label": lambda: p.hessian_top(nn.Linear(3, 2), X, torch.tensor([0, 1, -100, 1])),
+    "labels from 1 on": lambda: p.hessian_top(nn.Linear(3, 2), X, torch.tensor([1, 2, 2, 1])),
+    "integers to be fitted": lambda: p.hessian_top(nn.Linear(3, 1), X, torch.tensor([3, 7, 1, 0])),
+    "targets of another width": lambda: p.hessian_top(nn.Linear(3, 2), X, torch.ones(4, 3)),
+    "tokens": lambda: p.summary(TOKENS, X, torch.zeros(4, 3, dtype=int), loss=ld.CrossEntropy()),
     "nodes": lambda: p.update_cosine(nn.Linear(3, 2), X, X[:, :2]),
 }
 
@@ -248,3 +303,23 @@ REFUSED = {
 def test_bad_input_is_refused_in_one_line(call):
     with pytest.raises(ValueError, match=r"\A[A-Za-z]+: [^\n]*allowed[^\n]*\Z"):
         call()
+
+
+def test_ignored_labels_are_those_of_pytorch():
+    """The mean loss of PyTorch is over the other examples, and so is its Hessian."""
+    module, y = nn.Linear(3, 2).double(), torch.tensor([0, -100, 1, 1])
+    weights = [w.detach() for w in module.parameters()]
+
+    def mean(weight, bias):
+        outputs = nn.functional.linear(torch.from_numpy(DRAWN), weight, bias)
+        return nn.functional.cross_entropy(outputs, y, ignore_index=-100)
+
+    parts = torch.autograd.functional.hessian(mean, tuple(weights))
+    rows = [torch.cat([part.reshape(w.numel(), -1) for part in row], 1)
+            for row, w in zip(parts, weights, strict=True)]  # fmt: skip
+    expected = np.linalg.eigvalsh(torch.cat(rows).numpy())[-1]
+    loss = ld.CrossEntropy(ignore_index=-100)
+    found = p.hessian_top(module, DRAWN, y, loss=loss).values[0]
+    assert found == pytest.approx(expected, rel=1e-10)
+    rate = p.critical_learning_rate(module, DRAWN, y, loss=loss)  # linear: nothing else in it
+    assert float(rate) == pytest.approx(2 / expected, rel=1e-9)

@@ -1,13 +1,17 @@
 """Files are whole or not there, whatever happens to the disk or to the process."""
 
 import os
+import pathlib
 import platform
+import socket
+import stat
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 import xarray as xr
+from distributed import Client, LocalCluster
 
 import learndyn as ld
 from learndyn.records import files, whole_file
@@ -98,6 +102,161 @@ def test_a_part_has_the_ending_and_the_rights_of_the_file(tmp_path):
     assert (tmp_path / "figure.png").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
+def test_links_stay_and_the_file_behind_them_is_replaced(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "target.nc").write_text("old")
+    (tmp_path / "second.nc").symlink_to("there/target.nc")  # relative, in a chain
+    (tmp_path / "first.nc").symlink_to(tmp_path / "second.nc")
+    (tmp_path / "dangling.nc").symlink_to("there/new.nc")
+    for link, target in (("first.nc", "target.nc"), ("dangling.nc", "new.nc")):
+        ld.save(RECORD, tmp_path / link)
+        assert (tmp_path / link).is_symlink() and ld.load(tmp_path / link).identical(RECORD)
+        assert not (tmp_path / "there" / target).is_symlink()
+    assert (tmp_path / "second.nc").is_symlink()
+    assert names(tmp_path / "there") == ["new.nc", "target.nc"] and len(names(tmp_path)) == 4
+    with whole_file(tmp_path / "second.nc") as part:
+        assert part.parent == (tmp_path / "there").resolve()
+        part.write_bytes(b"")
+
+
+def test_a_part_has_the_ending_of_a_link(tmp_path):
+    """By its ending a writer of figures chooses the format."""
+    (tmp_path / "figure.png").symlink_to("latest")
+    with whole_file(tmp_path / "figure.png") as part:
+        assert part.suffix == ".png"
+        part.write_bytes(b"")
+    assert (tmp_path / "latest").exists()
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o666])
+def test_a_file_keeps_its_mode_also_while_it_is_written(tmp_path, mode):
+    path = tmp_path / "x.txt"
+    path.touch()
+    path.chmod(mode)
+    with whole_file(path) as part:
+        part.write_text("new")
+        assert stat.S_IMODE(part.stat().st_mode) == mode
+    assert stat.S_IMODE(path.stat().st_mode) == mode and path.read_text() == "new"
+
+
+def test_a_new_file_follows_the_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        with whole_file(tmp_path / "x.txt") as part:
+            part.write_text("new")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "x.txt").stat().st_mode) == 0o640
+
+
+def test_a_file_keeps_its_owner_where_that_is_allowed(tmp_path):
+    if os.geteuid():
+        pytest.skip("only root may give files away")
+    path = tmp_path / "x.txt"
+    path.touch()
+    os.chown(path, 12345, 12346)
+    with whole_file(path) as part:
+        part.write_text("new")
+    assert (path.stat().st_uid, path.stat().st_gid) == (12345, 12346)
+
+
+def test_what_is_no_regular_file_or_read_only_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the path of a socket is short
+    os.mkfifo("pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+    os.symlink("pipe", "link")
+    os.symlink("loop", "loop")
+    pathlib.Path("kept.nc").write_text("kept")
+    pathlib.Path("kept.nc").chmod(0o444)
+    before = {name: os.lstat(name) for name in names(tmp_path)}
+    for name, why in [
+        ("pipe", "not a regular file"),
+        ("socket", "not a regular file"),
+        ("link", "not a regular file"),
+        ("loop", "Too many levels of symbolic links"),
+        ("kept.nc", "read-only"),
+    ]:
+        for write in (lambda path: ld.save(RECORD, path), files.require_writable):
+            with pytest.raises(ValueError) as raised:
+                write(name)
+            said = f"path: got '{name}' ({why}); allowed is a file that can be written"
+            assert str(raised.value) == said
+    assert {name: os.lstat(name)[:4] for name in names(tmp_path)} == {
+        name: old[:4] for name, old in before.items()
+    }
+    assert pathlib.Path("kept.nc").read_text() == "kept"
+
+
+def test_a_device_is_left_alone(tmp_path, monkeypatch):
+    """One that is only said to be a device: a test writes to none."""
+    path = tmp_path / "device"
+    path.write_text("kept")
+    true = os.stat(path)
+    device = os.stat_result((stat.S_IFCHR | 0o666, *true[1:]))
+    monkeypatch.setattr(os, "stat", lambda path, **_: device)
+    with pytest.raises(ValueError, match="not a regular file"), whole_file(path) as part:
+        part.write_text("new")
+    monkeypatch.undo()
+    assert path.read_text() == "kept"
+
+
+def test_what_is_opened_lazily_is_saved_also_beside_a_client_of_dask(tmp_path):
+    RECORD.chunk(time=100).to_zarr(tmp_path / "store", consolidated=False)
+    with xr.open_zarr(tmp_path / "store", consolidated=False) as lazy:
+        ld.save(lazy, tmp_path / "alone.nc")
+        # Its scheduler gets messages as from another process.
+        options = {"protocol": "tcp", "processes": False, "dashboard_address": ""}
+        with LocalCluster(n_workers=1, threads_per_worker=2, **options) as own, Client(own):
+            ld.save(RECORD, tmp_path / "eager.nc")
+            ld.save(lazy, tmp_path / "lazy.nc")
+            assert ld.load(tmp_path / "eager.nc").identical(RECORD)
+            assert ld.load(tmp_path / "lazy.nc").identical(RECORD)
+        assert lazy.chunks  # the caller's stays lazy
+    assert ld.load(tmp_path / "alone.nc").identical(RECORD)
+
+
+UNHELD = {
+    "None": None,
+    "a truth value": True,
+    "a dict": {"a": 1},
+    "rows of two lengths": [[1, 2], [3]],
+    "an object": object(),
+    "numbers and texts": ["a", 1],
+    "a long integer": 2**70,
+    "truth values": [True, False],
+    "a date": np.datetime64("2020-01-01"),
+    "text with a zero": "a\0b",
+    "an array of objects": np.array([[None]] * 50),
+}
+
+
+@pytest.mark.parametrize("value", UNHELD.values(), ids=UNHELD)
+def test_an_attribute_that_netcdf_cannot_hold_is_named(tmp_path, value):
+    own = RECORD.assign_attrs(fine=1.0, note=value)
+    its = RECORD.assign(error=RECORD["error"].assign_attrs(units="1", note=value))
+    for record, owner in ((own, ""), (its, " of 'error'")):
+        with pytest.raises(ValueError, match=r"\A[^\n]*\Z") as raised:
+            ld.save(record, tmp_path / "x.nc")
+        assert str(raised.value).startswith(f"attributes: got 'note'{owner}, which is ")
+        assert "; allowed is text, a number, or a list or array of" in str(raised.value)
+    assert names(tmp_path) == []
+
+
+def test_attributes_that_netcdf_holds_come_back(tmp_path):
+    held = {"text": "é", "whole": 3, "real": np.float32(0.5), "texts": ["a", "b"], "list": [1, 2]}
+    ld.save(RECORD.assign_attrs(held), tmp_path / "x.nc")
+    assert ld.load(tmp_path / "x.nc").identical(RECORD.assign_attrs(held))
+
+
+@pytest.mark.parametrize("name, values", [("a/b", [1.0]), ("mixed", ["a", 1]), (3, [1.0])])
+def test_a_variable_that_netcdf_cannot_hold_is_named(tmp_path, name, values):
+    record = RECORD.assign({name: ("x", np.array(values, object))})
+    with pytest.raises(ValueError, match=r"\A[^\n]*\Z") as raised:
+        ld.save(record, tmp_path / "x.nc")
+    assert str(raised.value).startswith(f"record: got the variable {name!r}, which NetCDF cannot")
+
+
 def test_what_is_no_whole_record_is_one_line(tmp_path):
     ld.save(RECORD, tmp_path / "whole.nc")
     content = (tmp_path / "whole.nc").read_bytes()
@@ -147,3 +306,10 @@ def test_names_are_kept_beside_shorter_ones_that_were_loaded(tmp_path):
     ld.save(short, tmp_path / "short.nc")
     ld.save(xr.concat([ld.load(tmp_path / "short.nc"), long], "task"), tmp_path / "both.nc")
     assert list(ld.load(tmp_path / "both.nc")["task"].values) == ["ab", "abcdef"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.nc")
+    with pytest.raises(ValueError, match=r"path: got .* \(not a regular file\); allowed is"):
+        ld.load(tmp_path / "pipe.nc")

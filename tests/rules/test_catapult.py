@@ -12,7 +12,7 @@ import pytest
 import learndyn as ld
 from learndyn.numerics.random import Source, key_of_run
 from learndyn.rules.base import Bound
-from learndyn.rules.critical import HELD, critical_rate
+from learndyn.rules.critical import HELD, track_critical_rate
 from learndyn.theory.quadratic_model.catapult import peak_step
 from learndyn.theory.quadratic_model.closed_map import advance
 
@@ -133,7 +133,7 @@ def test_large_kernels_are_followed_by_products():
     system = ld.System(ld.Dataset(x, y), network, ld.GradientDescent(0.1))
     weights = ld.start(system, key=1).weights
     with jax.enable_x64(True):
-        measured = critical_rate(system.problem, network, (), jnp.float64)
+        measured = track_critical_rate(system.problem, network, (), jnp.float64)
         value, basis = measured.init(jax.tree.map(jnp.asarray, weights))
         for _ in range(3):
             weights = ld.update(system, weights)
@@ -165,8 +165,11 @@ def test_the_optax_controller_is_the_same_logic():
             lambda: ld.CatapultSchedule(schedule()),  # pyright: ignore
             "rule: got a CatapultSchedule; allowed is a rule such as SGD",
         ),
-        (lambda: schedule(times=0.9), "times: got 0.9; allowed is above 1, the critical rate"),
-        (lambda: schedule(times=2.5), "times: got 2.5, at which training diverges; allowed is bel"),
+        (lambda: schedule(times=0.9), "times: got 0.9; allowed are numbers above 1, the critical"),
+        (
+            lambda: schedule(times=2.5),
+            "times: got 2.5, at which training diverges; allowed are num",
+        ),
         (lambda: schedule(rest=0), "rest: got 0; allowed is a positive integer"),
         (lambda: schedule(period=-1), "period: got -1"),
         (lambda: schedule(catapults=0), "catapults: got 0"),
@@ -185,7 +188,7 @@ def test_the_optax_controller_is_the_same_logic():
                 ld.MLP([3, 4, 1], "relu"),
                 ld.CatapultSchedule(ld.SGD(0.1, batch=5, sampling="epochs")),
             ),
-            "batch: got 5 for passes over 4 examples; allowed are at most those",
+            "batch: got 5 for epochs of 4 examples; allowed are at most as many",
         ),
     ],
 )

@@ -142,6 +142,20 @@ def test_a_rate_that_is_an_array_is_not_compiled_in():
     assert _record._cached._cache_size() == before
 
 
+def _at_step(rates, gradients, step, params=None):
+    return jax.tree.map(lambda g: -rates[step] * g, gradients), step + 1
+
+
+def test_a_transformation_may_look_up_rates_in_its_own_array():
+    update = jax.tree_util.Partial(_at_step, np.array([0.5, 0.25], np.float32))
+    begin = lambda params: jnp.zeros((), int)
+    rule = ld.Optax(optax.GradientTransformation(begin, update))
+    data = ld.Dataset([[1.0]], [[0.0]], loss_scale=0.5)  # loss w² / 2, gradient w
+    system = ld.System(data, ld.Network(lambda key: jnp.ones(1), lambda w, x: x * w), rule)
+    runs = ld.simulate(system, [0, 1, 2], start=ld.start(system, weights=np.ones(1)))
+    np.testing.assert_allclose(runs["error"].values.ravel(), [0.5, 0.5**3, 0.375**2 / 2])
+
+
 @pytest.mark.parametrize("clip", [1e-4, pytest.param(1e3, marks=pytest.mark.slow)])
 def test_a_clipped_transformation_is_no_longer_than_its_clip(clip):
     """The transformation and the flow clip as the rule's own step does."""
@@ -163,6 +177,62 @@ def test_a_clipped_transformation_is_no_longer_than_its_clip(clip):
         np.testing.assert_allclose(a, 0.5 * np.asarray(v), rtol=1e-9, atol=1e-15)
     size = np.sqrt(sum(np.sum(a**2) for a in jax.tree.leaves(own)))
     assert size == pytest.approx(clip) if clip < 1 else size < clip
+
+
+def transformation(update, init=lambda params: ()):
+    return optax.GradientTransformation(init, update)
+
+
+def leaves_only(updates, state, params=None):
+    return jax.tree.leaves(updates), state
+
+
+def needs_more(updates, state, params=None, *, temperature, **extra):
+    return updates, state
+
+
+def of_another_network(params):
+    return jax.tree.map(lambda a, b: a + b, params, (1.0, 2.0, 3.0))
+
+
+UNFIT = {
+    "structure": (transformation(leaves_only), "got updates of the structure"),
+    "shape": (
+        transformation(lambda u, s, p=None: (jax.tree.map(jnp.sum, u), s)),
+        "got updates of shape () for an array (6, 5); allowed is the structure and",
+    ),
+    "none": (
+        transformation(lambda u, s, p=None: None),
+        "got one whose update(gradient, state, weights) raises TypeError",
+    ),
+    "nones": (transformation(lambda u, s, p=None: (None, s)), "got updates of the structure"),
+    "complex": (
+        transformation(lambda u, s, p=None: (jax.tree.map(lambda g: g + 1j, u), s)),
+        "got updates of type complex64; allowed are real numbers",
+    ),
+    "text": (
+        transformation(lambda u, s, p=None: (jax.tree.map(lambda g: "x", u), s)),
+        "got updates of type str; allowed are real numbers",
+    ),
+    "state": (
+        transformation(lambda u, s, p=None: (u, (s, 1.0))),
+        "got a state of the structure",
+    ),
+    "arguments": (
+        optax.GradientTransformationExtraArgs(lambda params: (), needs_more),
+        "raises TypeError: needs_more() missing 1 required keyword-only argument: 'temperature'",
+    ),
+    "init": (transformation(leaves_only, of_another_network), "got one whose init(weights) raises"),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_an_update_that_does_not_fit_is_one_line(name):
+    rule, said = ld.Optax(UNFIT[name][0]), UNFIT[name][1]
+    with pytest.raises(ValueError, match=r"\A[^\n]*\Z") as caught:
+        ld.System(DATA, NETWORK, rule)
+    assert str(caught.value).startswith("transformation: got ") and said in str(caught.value)
+    assert caught.value.__cause__ is None
 
 
 @pytest.mark.parametrize(

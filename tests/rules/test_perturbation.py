@@ -9,9 +9,9 @@ import optax
 import pytest
 
 import learndyn as ld
-from learndyn.numerics.precision import to_numpy
 from learndyn.numerics.random import Source, Stream, key_of_run
-from learndyn.problems.files import digits
+from learndyn.problems.readers.files import digits
+from learndyn.runtime.precision import to_numpy
 
 RNG = np.random.default_rng(0)
 X, Y, LABELS = RNG.normal(size=(3, 5)), RNG.normal(size=(3, 2)), np.array([0, 1, 1])

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.simulation import prices, reduced
+from learndyn.simulation import costs, reduced
 from learndyn.simulation.choosing import choose
-from learndyn.simulation.prices import of_engines
+from learndyn.simulation.costs import seconds_per_step
 
 
 @pytest.fixture(autouse=True)
 def two_cores(monkeypatch):
-    for module in (prices, reduced):
+    for module in (costs, reduced):
         monkeypatch.setattr(module, "cores", lambda: 2)
         monkeypatch.setattr(module, "on_one_cpu", lambda: True)
 
@@ -58,7 +58,7 @@ def test_the_faster_engine_of_two_perturbed_layers():
 def test_double_precision_costs_only_the_direct_engine():
     system = committee("quadratic", 3, 2, 256)
     single, double = (
-        of_engines(system, ld.theory_of(system).chain(), 1, dtype)
+        seconds_per_step(system, ld.theory_of(system).chain(), 1, dtype)
         for dtype in ("float32", "float64")
     )
     assert double["direct"] > 1.5 * single["direct"] and double["reduced"] == single["reduced"]

@@ -42,6 +42,22 @@ def test_every_group_is_done_once(number, two_cores):
     assert sorted(done) == list(range(number))
 
 
+def test_groups_are_made_as_they_are_needed(two_cores):
+    made, done = [], []
+
+    def groups():
+        for number in range(1000):
+            made.append(number)
+            yield number
+
+    def follow(group, stop):
+        done.append(group)
+        assert len(made) <= len(done) + 2
+
+    parallel.in_threads(follow, groups())
+    assert sorted(done) == list(range(1000))
+
+
 def test_an_error_stops_the_other_threads_and_is_raised(two_cores):
     seen = []
 

@@ -73,9 +73,50 @@ def test_several_starts_are_compared_one_by_one():
     assert "verdict" in ld.compare(theory, runs.isel(start=0)).attrs
 
 
-def test_an_error_of_a_probe_is_its_own():
-    with pytest.raises(KeyError, match="nothing"):
-        ld.simulate(committee_system(), [0, 1], probes={"p": lambda model: {}["nothing"]})
+def growing():
+    """A probe that cannot be traced, and returns one number more at each reading."""
+    seen = []
+
+    def probe(model):
+        seen.append(float(np.asarray(model.weights[0].weight).sum()))
+        return seen
+
+    return probe
+
+
+PROBES = {
+    "raises": (lambda model: {}["nothing"], "got KeyError ('nothing'); allowed is a function"),
+    "none": (lambda model: None, "got None returned; allowed are real numbers"),
+    "text": (lambda model: "large", "got 'large' returned; allowed are real numbers"),
+    "dict": (lambda model: {"a": 1.0}, "got {'a': 1.0} returned; allowed are real numbers"),
+    "complex": (lambda model: 1j, "got 1j returned; allowed are real numbers"),
+    "ragged": (lambda model: [[1.0], [1.0, 2.0]], "got [[1.0], [1.0, 2.0]] returned; allowed are"),
+}
+
+
+@pytest.mark.parametrize("method", ["direct", "flow"])
+def test_a_probe_that_fails_is_named(method):
+    shapes = "got shape (2,) after (1,); allowed is one shape at all times"
+    cases = PROBES if method == "direct" else {"raises": PROBES["raises"]}
+    for name, (probe, said) in {**cases, "growing": (growing(), shapes)}.items():
+        with pytest.raises(ValueError) as error:
+            ld.simulate(small_network(), [0, 1, 2], probes={name: probe}, method=method)
+        assert str(error.value).startswith(f"probes[{name!r}]: {said}"), error.value
+        assert "\n" not in str(error.value)
+    with pytest.raises(ValueError) as error:
+        ld.simulate(small_network(), [0], probes={"raises": PROBES["raises"][0]})
+    assert isinstance(error.value.__cause__, KeyError)  # where the probe itself failed
+
+
+def test_a_probe_may_return_what_numpy_takes_for_numbers():
+    probes = {
+        "pair": lambda model: [jnp.sum(model.weights), 1],
+        "truth": lambda model: jnp.sum(model.weights**2) > 0,
+        "whole": lambda model: 3,
+    }
+    record = ld.simulate(committee_system(), [0, 1], probes=probes, method="direct")
+    assert record["pair"].shape == (1, 2, 2) and np.all(record["truth"] == 1)
+    assert np.all(record["whole"] == 3) and "read_between_pieces" not in record.attrs
 
 
 @pytest.mark.parametrize("method", ["direct", "reduced", "flow"])
@@ -95,7 +136,7 @@ def test_starts_that_are_not_are_refused():
     for starts, said in (([], "a list"), ([1], "got an int"), (start, "a list")):
         with pytest.raises(ValueError, match=f"starts: .*{said}"):
             ld.simulate(it, [1], starts=starts)
-    with pytest.raises(ValueError, match="starts: got some beside a start"):
+    with pytest.raises(ValueError, match="starts: got a list and also a start"):
         ld.simulate(it, [1], start=start, starts=[start])
 
 

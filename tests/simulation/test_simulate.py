@@ -70,6 +70,19 @@ def test_precisions_agree():
     assert np.all(np.abs(a.R.mean("run") - b.R.mean("run")) < 4.5 * error)
 
 
+def test_precisions_are_named_as_numpy_and_jax_name_them():
+    it = system()
+    ways = {"float32": (jnp.float32,), "float64": (np.float64, np.dtype("float64"))}
+    for name, others in ways.items():
+        named = simulate(it, [1], dtype=name)
+        for other in (simulate(it, [1], dtype=way) for way in others):
+            assert other.attrs["dtype"] == name
+            np.testing.assert_array_equal(other.R, named.R)
+    for bad in (None, "float16", np.int32, jnp.bfloat16, 64, "double trouble", {}):
+        with pytest.raises(ValueError, match=r"\Adtype: got .*; allowed is one of 'float32', '.*"):
+            simulate(it, [1], dtype=bad)
+
+
 def test_divergence_is_a_result():
     record = simulate(system(eta=4.0, activation="quadratic"), [0, 5, 10, 20], runs=2)
     assert set(record.outcome.values) == {"diverged"}

@@ -96,3 +96,35 @@ def test_a_map_is_not_iterated_for_days():
     said = r"\Atimes: got 1e\+12, which is step 5e\+14 of a map[^\n]*; allowed are steps up to 1e"
     with pytest.raises(ValueError, match=said):
         ld.solve(quadratic(0.1), [0, 1e12], order="finite")
+
+
+def test_refusals_list_what_is_allowed():
+    """Of orders, noise and theories, by the theory itself."""
+    committee = quadratic(0.1)
+    data, rule = ld.Dataset(np.ones((1, 1)), np.ones(1)), ld.GradientDescent(0.1)
+    linear = ld.System(data, ld.MLP([1, 2, 1], "linear"), rule)
+    cases = [
+        (
+            lambda: ld.solve(committee, [0, 1], order="finite", fluctuations=True),
+            "fluctuations: got True, but order='finite' is a map, whose noise is not known; "
+            "allowed is order='full' or 'flow'",
+        ),
+        (
+            lambda: ld.solve(linear, [0, 1], fluctuations=True),
+            "fluctuations: got True, but the quadratic model theory states no diffusion; "
+            "allowed is False",
+        ),
+        (
+            lambda: ld.solve(committee, [0, 1], theory="quadratic model"),
+            "allowed is 'committee' for this system",
+        ),
+        (
+            lambda: ld.theory_of(committee).drift(ld.start(committee).state, "finite"),
+            "order: got 'finite', which is no flow of the committee theory; "
+            "allowed is 'full' or 'flow'",
+        ),
+    ]
+    for call, said in cases:
+        with pytest.raises(ValueError, match=r"\A[^\n]*\Z") as caught:
+            call()
+        assert said in str(caught.value)

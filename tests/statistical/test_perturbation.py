@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.numerics.pieces import Piece
 from learndyn.numerics.random import Source, keys_of_runs
+from learndyn.runtime.pieces import Piece
 from learndyn.simulation import reduced
 from learndyn.simulation.following import Group
 from learndyn.theory.perturbation import chain as chains

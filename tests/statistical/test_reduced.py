@@ -131,7 +131,7 @@ def _louder_labels(draw):
 def test_small_errors_in_the_noise_are_seen(wrong, monkeypatch):
     """The chi-square as its mean, and label noise louder by 4 %: the comparison sees either."""
     right = direct("erf", 1)
-    monkeypatch.setattr(reduced, "_draw", wrong(reduced._draw))
+    monkeypatch.setattr(reduced, "_random_numbers", wrong(reduced._random_numbers))
     jax.clear_caches()
     found = distances(right, chain_runs("erf", 101))
     jax.clear_caches()

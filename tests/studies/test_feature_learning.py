@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from learndyn.studies.claims import claim
+from learndyn.studies.statistics import slopes
 from learndyn.studies.zhu2024catapults import alignment_scatter
+from learndyn.studies.zhu2024catapults._cases import full_rank_task, polynomial_task
 from learndyn.studies.zhu2024catapults._descent import descent, descents
 from learndyn.studies.zhu2024catapults._features import STOP, best, fully_connected
-from learndyn.studies.zhu2024catapults._ordering import growing_as_batches_shrink, rising, slopes
+from learndyn.studies.zhu2024catapults._ordering import growing_as_batches_shrink, rising
 from learndyn.studies.zhu2024catapults._reference import Pool, image_task
-from learndyn.studies.zhu2024catapults._tasks import full_rank_task, polynomial_task
 
 
 def run(train, validation, above):
@@ -47,9 +49,10 @@ def test_slopes_and_orders():
     )
     exact = xr.DataArray([[0.0, 1, 2]], dims=("seed", "batch"))
     np.testing.assert_allclose(slopes(exact, "batch", [0, 2, 4]), [0.5])
-    assert rising(values, "batch", "a", "b").holds and not rising(-values, "batch", "a", "b").holds
-    assert growing_as_batches_shrink(values, "a", "b").holds
-    assert not growing_as_batches_shrink(-values, "a", "b").holds
+    said = claim("a", "b")
+    assert rising(said, values, "batch").holds and not rising(said, -values, "batch").holds
+    assert growing_as_batches_shrink(said, values).holds
+    assert not growing_as_batches_shrink(said, -values).holds
 
 
 def test_targets_have_the_variance_one_and_their_own_directions():

@@ -7,7 +7,7 @@ import xarray as xr
 from scipy import io
 
 import learndyn as ld
-from learndyn.studies.hiratani2022perturbation import _curves, _decay, _tasks, _times, _verdicts
+from learndyn.studies.hiratani2022perturbation import _curves, _decay, _readings, _tasks, _times
 
 
 def test_without_the_training_file_the_test_file_is_split_and_named(tmp_path, monkeypatch):
@@ -66,7 +66,7 @@ def test_turns_of_a_curve_that_comes_back_and_of_one_that_does_not():
         dims=("seed", "step"),
         coords={"step": [0.0, 10.0, 20.0, 30.0]},
     )
-    found = _verdicts.turns(xr.Dataset({"test": test}))
+    found = _readings.turns(xr.Dataset({"test": test}))
     np.testing.assert_array_equal(found["turn"], [10, 30, 10])
     np.testing.assert_array_equal(found["back"], [30, np.nan, 20])
     np.testing.assert_allclose(found["least"], 0.25)

@@ -1,10 +1,20 @@
 """The data sets of zhu2024quadratic's test losses, and a tiny run of all three models."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from learndyn.studies.zhu2024quadratic import _generalisation, fig3_4, figB_8, figB_10
+from learndyn.studies.zhu2024quadratic import (
+    _generalisation,
+    fig3_4,
+    figB_8,
+    figB_10,
+    phase_diagram,
+)
+from learndyn.studies.zhu2024quadratic._model import one_example, top_kernel, two_layers
 from learndyn.studies.zhu2024quadratic._tasks import Panel, task
+from learndyn.theory.quadratic_model.catapult import Regime
 
 
 def test_panels_have_names():
@@ -41,3 +51,14 @@ def test_rates_are_of_the_kernel_and_the_linear_twin_knows_them():
     np.testing.assert_array_equal(lost, [[[0, 1, 1], [0, 1, 1]]])
     assert dict(data.sizes) == {"panel": 1, "run": 2, "model": 3, "rate": 3}
     assert np.all(np.isfinite(data["loss"])) and np.all(data["critical"] > 0)
+
+
+def test_phase_diagram_replaces_a_network_whose_units_are_all_off():
+    """Seed 48 of the paper preset has one at width 10, whose kernel is 0."""
+    params = dataclasses.replace(phase_diagram.PRESETS["paper"], steps=20)
+    v = np.full(3 * params.trained, 1.5)
+    assert top_kernel(two_layers(3, 10, 48), one_example(48, 3)) == 0
+    assert phase_diagram._network(params, 1.0, 10, v, 48) == (Regime.MONOTONE, Regime.MONOTONE)
+    other, alive = (phase_diagram.responding(3, 10, seed, len(v)) for seed in (48, 47))
+    np.testing.assert_array_equal(other[0], one_example(48 + 90, 3))
+    np.testing.assert_array_equal(alive[0], one_example(47, 3))

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.studies import claims, registry, results
+from learndyn.studies import registry, results, verdicts
 
 
 def test_quick_preset(ran, tmp_path):
@@ -25,11 +25,14 @@ def test_quick_preset(ran, tmp_path):
 def check_claims(ran, found):
     assert found, "a study without a claim"
     listed = registry.fails(ran.study, "quick")
-    assert not claims.complaints(found, listed, own=True)
-    assert not claims.repeated(found)
+    assert not verdicts.complaints(found, listed, own=True)
+    assert not verdicts.repeated(found)
     for claim in found:
         assert claim.source and (claim.tolerance_from or claim.status == "open")
         assert claim.status == "open" or np.isfinite(claim.measured)
+    table = ran.study.CLAIMS.values()
+    foreign = [c.statement for c in found if not any(sentence.says(c) for sentence in table)]
+    assert not foreign, "claims that the study's table does not have"
     own = ran.study.PRESETS["quick"]
     said = json.loads(results.to_json(results.describe(ran.name, "quick", own, own), found, listed))
     assert [row["status"] for row in said["claims"]] == [claim.status for claim in found]

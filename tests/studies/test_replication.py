@@ -35,10 +35,10 @@ def compute(params, report):
 def check(data):
     value, bound = abs(float(data["value"])), data.attrs["bound"]
     return [
-        claim(f"it is small (here {value:.3f})", "Eq. 1").at_most(
-            value, bound, because="normal law", rate=0.68
+        claim(f"it is small (here {value:.3f})", "Eq. 1", because="normal law", rate=0.68).at_most(
+            value, bound
         ),
-        claim("it is tiny", "Eq. 2").at_most(value, 1e-3, because="hope"),
+        claim("it is tiny", "Eq. 2", because="hope").at_most(value, 1e-3),
         claim("unknown", "Eq. 3").open("no data", value),
     ]
 
@@ -57,7 +57,7 @@ interrupting: dict[int, bool] = {}
 def study(monkeypatch):
     """A study of one number; what is imported by name is replaced, no module is written."""
     presets = {"quick": Params(), "paper": Params()}
-    made = types.SimpleNamespace(TITLE="t", PRESETS=presets, FAILS={})
+    made = types.SimpleNamespace(TITLE="t", CLAIMS={}, PRESETS=presets, FAILS={})
     made.compute, made.check, made.draw = compute, check, draw
     monkeypatch.setattr(registry, "find", lambda name: made)
     monkeypatch.setattr(results, "source_hash", lambda name: "abc")
@@ -102,14 +102,14 @@ def test_a_second_call_runs_only_what_is_missing(study, tmp_path):
 
 def test_a_key_at_which_the_study_breaks_off_holds_nothing(study, tmp_path):
     said = learndyn("replicate", "p/f", "--keys", 2, "--first", 4000, "--out", tmp_path)
-    assert "key 5000 broke off: ValueError: a singular draw" in said.stdout
+    assert "key 5000 failed: ValueError: a singular draw" in said.stdout
     assert [row["count"] for row in kept(tmp_path)["table"]] == [2, 2, 1]
 
 
 def test_where_no_key_comes_out_the_input_is_bad(study, tmp_path):
     said = learndyn("replicate", "p/f", "--keys", 1, "--first", 5000, "--out", tmp_path)
     assert isinstance(said.exception, ValueError)
-    assert str(said.exception) == "p/f: no key came out; at 5000: ValueError: a singular draw"
+    assert str(said.exception) == "p/f: every key failed; key 5000: ValueError: a singular draw"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -127,7 +127,7 @@ def test_an_interruption_keeps_what_was_finished(study, tmp_path, monkeypatch):
 
 def test_a_study_without_randomness_is_not_replicated(tmp_path):
     said = learndyn("replicate", "worschech2024scaling/fig13", "--out", tmp_path / "out")
-    assert said.exit_code == 0 and "fig13 has no randomness" in said.stdout
+    assert said.exit_code == 0 and "fig13 is not random" in said.stdout
     assert len(said.stdout.strip().splitlines()) == 1 and list(tmp_path.iterdir()) == []
 
 

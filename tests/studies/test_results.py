@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 
+from learndyn.cli.results import write_results
 from learndyn.studies import registry, results, summary
 
 KEPT = pathlib.Path(__file__).parents[2] / "docs" / "results"
@@ -78,7 +79,76 @@ def test_a_summary_has_all_that_was_kept(tmp_path):
     assert "older than its study |" in summary.written(tmp_path)
 
 
+FOREIGN = {
+    "not JSON": "{",
+    "not text": b"\xff\xfe\x00",
+    "a list": "[1]",
+    "another object": '{"claims": "none of ours"}',
+    "a tally of another kind": '{"preset": "quick", "tally": 3, "claims": []}',
+    "claims of another kind": '{"preset": "quick", "tally": {}, "claims": [1]}',
+    "differences of another kind": (
+        '{"preset": "quick", "tally": {}, "claims": [], "differs": {"N": 3}}'
+    ),
+}
+
+
+DAMAGED = [("claims.json", each) for each in FOREIGN]
+DAMAGED += [("replication.json", each) for each in FOREIGN if "differences" not in each]
+
+
+@pytest.mark.parametrize(("name", "content"), DAMAGED)
+def test_a_file_of_another_origin_is_named(tmp_path, name, content):
+    folder = tmp_path / "paper" / "figure"
+    folder.mkdir(parents=True)
+    good = {"preset": "quick", "tally": {}, "claims": []}
+    (folder / "claims.json").write_text(json.dumps(good))
+    text = FOREIGN[content]
+    (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ValueError) as error:
+        write_results(str(tmp_path))
+    assert str(error.value).startswith(f"{folder / name}: got unexpected content (")
+    assert "\n" not in str(error.value) and not (tmp_path / "README.md").exists()
+
+
+@pytest.mark.parametrize("content", [b"# My project\n", b"", b"\xff\xfe", b"# Kept results\n"])
+def test_only_a_readme_of_its_own_is_replaced(tmp_path, content):
+    readme = tmp_path / "README.md"
+    readme.write_bytes(content)
+    with pytest.raises(ValueError) as error:
+        write_results(str(tmp_path))
+    assert str(error.value).startswith(f"{readme}: got a file written by others; allowed is one")
+    assert readme.read_bytes() == content
+    write_results(str(tmp_path), force=True)
+    first = readme.read_bytes()
+    assert first.startswith(b"# Kept results\n\nWritten by `learndyn results`")
+    write_results(str(tmp_path))  # its own it replaces
+    assert readme.read_bytes() == first
+
+
+@pytest.mark.skipif(not KEPT.exists(), reason="not a checkout")
+def test_the_kept_readme_is_known_as_its_own():
+    assert summary.is_own(KEPT / "README.md")
+    assert not summary.is_own(KEPT.parents[1] / "README.md")
+
+
 def test_the_hash_is_of_all_that_a_study_imports_from_its_folder():
     folder = pathlib.Path(registry.studies.__path__[0]) / "worschech2024scaling"
     files = results._imported(folder, "fig3.py", set())
-    assert {"fig3.py", "_linear.py", "_model.py"} == files
+    assert {"fig3.py", "_directions.py", "_linear.py", "_model.py"} == files
+
+
+@pytest.mark.skipif(not KEPT.exists(), reason="not a checkout")
+def test_notes_that_a_study_names_are_there_and_its_own():
+    for name in registry.names():
+        last = (registry.find(name).__doc__ or "").rstrip().rpartition("\n")[2]
+        if last.startswith("Notes: "):
+            assert last == f"Notes: docs/results/{name}/notes.md."
+            assert (KEPT / name / "notes.md").exists(), name
+
+
+def test_notes_need_no_kept_result(tmp_path):
+    folder = tmp_path / "a2024paper" / "fig1"
+    folder.mkdir(parents=True)
+    (folder / "notes.md").write_text("Chosen after key 0:\n\nwidths.\n")
+    text = summary.written(tmp_path)
+    assert "- a2024paper/fig1: Chosen after key 0:\n  \n  widths." in text

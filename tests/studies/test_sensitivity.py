@@ -39,9 +39,9 @@ def test_mutations_are_generic_and_move_everything():
 def check(data):
     value = float(data["y"])
     return [
-        claim("it is one", "Eq. 1").equals(value, 1.0, within=0.1, because="theory"),
-        claim("it is positive", "Eq. 2").at_least(abs(value), 0.0, because="a square"),
-        claim("a proof", "Eq. 3", kind="theorem").at_least(abs(value), 0.0, because="a square"),
+        claim("it is one", "Eq. 1", because="theory").equals(value, 1.0, within=0.1),
+        claim("it is positive", "Eq. 2", because="a square").at_least(abs(value), 0.0),
+        claim("a proof", "Eq. 3", kind="theorem", because="a square").at_least(abs(value), 0.0),
         claim("unknown", "Eq. 4").open("no data", value),
     ]
 

@@ -77,7 +77,7 @@ def test_points_that_hang_or_kill_fail_alone(tmp_path):
         data = ld.sweep(bad, {"a": range(12)}, store=tmp_path / "s.zarr", **options)
     _, failures = progress_of(tmp_path / "s.zarr")
     said = {failure.point: failure.message for failure in failures}
-    assert set(said) == {"a=2", "a=5", "a=7", "a=9"}
+    assert set(said) == {"a=2", "a=5", "a=7", "a=9"}, said
     assert "took longer than the 10 s" in said["a=2"] and "worker died" in said["a=5"]
     assert said["a=7"] == "MemoryError: no room" and said["a=9"] == "SystemExit: 3"
     good = [a for a in range(12) if a not in (2, 5, 7, 9)]
@@ -195,7 +195,7 @@ def test_resources_go_to_workers_that_have_them(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_script_without_its_guard_is_told(tmp_path):
+def test_a_script_without_its_guard_is_told_in_one_line_and_leaves_nothing(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import xarray as xr, learndyn as ld\n"
@@ -204,4 +204,7 @@ def test_a_script_without_its_guard_is_told(tmp_path):
     done = subprocess.run(
         [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
-    assert done.returncode != 0 and "under `if __name__ == '__main__':`" in done.stderr
+    assert done.returncode != 0 and not done.stdout
+    assert done.stderr.count("Traceback") == 1 and "site-packages" not in done.stderr
+    assert done.stderr.endswith("allowed is a call under `if __name__ == '__main__':`\n")
+    assert os.listdir(tmp_path) == ["script.py"]

@@ -33,6 +33,13 @@ def test_zipped_axes_run_together_and_where_leaves_out():
     assert [(p["a"], p["b"]) for p in rows(kept)] == [(0, 3), (1, 2), (2, 1), (3, 0)]
 
 
+def test_zipped_axes_count_once():
+    axes = dict.fromkeys("ab", range(1001))
+    assert len(make_grid(axes, zipped=("a", "b"))) == 1001
+    with pytest.raises(ValueError, match="axes: got 1,002,001 points"):
+        make_grid(axes)
+
+
 def test_a_key_is_the_points_own():
     small, large = make_grid({"a": [2], "b": [0.1]}), make_grid({"b": [0.1, 0.2], "a": [1, 2]})
     keys = {large.identity(row): large.key(row) for row in range(len(large))}
@@ -74,7 +81,14 @@ def test_an_extended_grid_keeps_the_old_rows():
         ({"a": [1]}, {"where": lambda a: a > 1}, "where: leaves no point"),
         ({"a": [1]}, {"where": lambda b: True}, "where: at a=1: TypeError: "),
         ({"a": [1]}, {"where": 3}, "where: got an int; allowed is a function"),
-        ({"point_status": [1]}, {}, "axes: got 'point_status', a name of the sweep's own"),
+        (
+            {"a": range(10**9)},
+            {},
+            "axes: a has 1,000,000,000 values; allowed are at most 1,000,000",
+        ),
+        ({"a": range(10**30)}, {}, "axes: a has 9,223,372,036,854,775,807 values; allowed are"),
+        (dict.fromkeys("abc", range(1000)), {}, "axes: got 1,000,000,000 points; allowed are at"),
+        ({"point_status": [1]}, {}, "axes: got 'point_status', which sweeps reserve"),
     ],
 )
 def test_bad_axes_are_one_line(axes, more, said):
@@ -134,7 +148,7 @@ def test_what_cannot_be_sent_is_one_line():
     lock = threading.Lock()
     with pytest.raises(ValueError, match="function: cannot be sent to a worker") as error:
         functions.packed(lambda a: lock)
-    assert "makes what does not pickle" in str(error.value)
+    assert "creates what does not pickle" in str(error.value)
     with pytest.raises(ValueError, match="function: a worker cannot load it"):
         functions.unpacked(b"nothing")
     with pytest.raises(ValueError, match="axes: lock cannot be sent to a worker"):

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,9 @@ import optax
 import pytest
 
 import learndyn as ld
+from learndyn.models.module import ModuleNetwork
+from learndyn.system.encoding import decode, encode
+from learndyn.system.names import find_class
 
 DATA = ld.Dataset(np.arange(12, dtype=np.uint8).reshape(4, 3), [0, 1, 1, 0])
 
@@ -28,7 +32,7 @@ def system(network=None, rule=None, data=DATA):
 
 def test_functions_with_a_name_come_back():
     it = system()
-    again = ld.System.from_json(it.to_json())
+    again = ld.System.from_json(it.to_json(), trusted=True)
     assert again.network.apply is apply and again.network.init is init
     assert again.to_json() == it.to_json() and it.not_in_json() == []
     np.testing.assert_array_equal(again.problem.x, DATA.x)
@@ -43,7 +47,7 @@ def test_lambdas_are_told_apart_and_not_rebuilt():
     with pytest.raises(
         ValueError, match=r"\Asystem.network.apply: the function [^\n]*give it anew"
     ):
-        ld.System.from_json(one.to_json())
+        ld.System.from_json(one.to_json(), trusted=True)
 
 
 def test_what_a_function_closes_over_counts():
@@ -99,4 +103,89 @@ def test_large_arrays_are_hashes():
 def test_text_cannot_call_what_is_no_part_of_a_system():
     text = json.dumps({"kind": "os:system", "command": "true"})
     with pytest.raises(ValueError, match="kind: got 'os:system'"):
+        ld.System.from_json(text, trusted=True)
+
+
+def with_apply(function, kind=None, init="jax.nn.initializers:zeros"):
+    """The text of a system whose network calls a function, or is of a class."""
+    text = json.loads(system().to_json())
+    text["network"]["init"] = {"function": init}
+    text["network"]["apply"] = {"function": function}
+    text["network"]["kind"] = kind or text["network"]["kind"]
+    return json.dumps(text)
+
+
+FORBIDDEN = {
+    "a module nobody imported": "unheard:apply",
+    "a function of Python": "builtins:eval",
+    "a function of the system": "posix:system",
+    "a module that one of ours imports": "learndyn.records.files:os.remove",
+    "the module itself": "learndyn.records.files:os",
+    "what a library calls otherwise": "jax.numpy:np.fromfile",
+    "a function of NumPy that reads files": "numpy:fromfile",
+    "a function of your own": f"{__name__}:apply",
+    "a class of Python": "subprocess:Popen",
+    "a function of JAX that reads files": "jax.numpy:load",
+    "a function of ours that imports": "learndyn.system.names:look_up",
+    "a function that writes files": "equinox._serialisation:tree_serialise_leaves",
+    "a class that binds arguments": "equinox._module._prebuilt:BoundMethod",
+    "a class that calls in turn": "equinox.nn._sequential:Sequential",
+    "no name": "jax.numpy:",
+    "no module": ":eval",
+}
+
+
+@pytest.mark.parametrize("name", FORBIDDEN.values(), ids=FORBIDDEN)
+def test_only_known_names_are_found_unless_the_text_is_trusted(name):
+    for text, where in ((with_apply(name), "network.apply"), (with_apply("x", name), "network")):
+        with pytest.raises(ValueError, match=r"\A[^\n]*\Z") as raised:
+            ld.System.from_json(text)
+        assert str(raised.value).startswith(f"system.{where}: got {name!r}; allowed are classes of")
+        assert "trusted=True" in str(raised.value)
+
+
+def test_a_name_imports_nothing_unless_the_text_is_trusted(tmp_path, monkeypatch):
+    module = f"from {__name__} import init as made\ninit = lambda key: made(key)"
+    module += "\ndef apply(weights, x): return x @ weights"
+    (tmp_path / "written_by_another.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    text = with_apply("written_by_another:apply", init="written_by_another:init")
+    with pytest.raises(ValueError, match=r"got 'written_by_another:init'.*trusted=True"):
         ld.System.from_json(text)
+    assert "written_by_another" not in sys.modules
+    again = ld.System.from_json(text, trusted=True)
+    assert again.network.apply is sys.modules.pop("written_by_another").apply
+
+
+@pytest.mark.parametrize("function", [jnp.tanh, jax.nn.relu, np.tanh, np.float32])
+def test_functions_of_libraries_come_back(function):
+    assert decode(encode(function), trusted=False) is function
+
+
+DAMAGED = [
+    '{"kind": -1}',
+    '{"kind": [1]}',
+    '{"kind": "SGD"}',
+    '{"kind": "SGD", "rate": 1}',
+    '{"array": [1]}',
+    '{"array": [1], "dtype": "zzz"}',
+    '{"sha256": "x"}',
+    "[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("text", DAMAGED, ids=range(len(DAMAGED)))
+def test_damaged_text_is_one_line(text):
+    with pytest.raises(ValueError, match=r"\A[a-z]+: [^\n]*; allowed is [^\n]*\Z"):
+        ld.System.from_json(text)
+
+
+@pytest.mark.parametrize("text", ["", "{", "3", "[]", '{"kind": "SGD", "learning_rate": 3}'])
+def test_what_is_no_system_is_one_line(text):
+    with pytest.raises(ValueError, match=r"\Atext: got [^\n]*; allowed is [^\n]*\Z"):
+        ld.System.from_json(text)
+
+
+def test_text_of_older_versions_finds_what_has_moved():
+    kind = "learndyn.networks.module:ModuleNetwork"  # where it stood up to version 0.1
+    assert find_class(kind, "network", trusted=False) is ModuleNetwork

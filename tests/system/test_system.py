@@ -63,7 +63,7 @@ def test_large_arrays_are_kept_as_hash():
         (lambda: ld.Spectrum([0.5, 2.0], [5, 5]), "values: got an unsorted list"),
         (lambda: ld.Spectrum([2.0, -0.5], [5, 5]), "values: got -0.5"),
         (lambda: ld.Spectrum([2.0, 0.5], [5, 0]), "counts: got"),
-        (lambda: ld.Spectrum([2.0, 0.5], [5]), "two lists of one length"),
+        (lambda: ld.Spectrum([2.0, 0.5], [5]), "two lists of the same length"),
         (
             lambda: ld.TeacherStudent(ld.Isotropic(5), ld.Committee(1, "erf"), label_noise=-1.0),
             "label_noise: got -1.0",

@@ -1,4 +1,4 @@
-"""Reads records and returns numbers."""
+"""Analyses of records: comparisons, fits, plateaus, escape times, catapults."""
 
 from learndyn.analysis.catapults import Catapults as Catapults
 from learndyn.analysis.catapults import Excess as Excess
@@ -21,6 +21,6 @@ from learndyn.analysis.fits import fit_parabola as fit_parabola
 from learndyn.analysis.fits import fit_power_law as fit_power_law
 from learndyn.analysis.fits import fit_rate as fit_rate
 from learndyn.analysis.fits import proportional as proportional
-from learndyn.analysis.invariants import invariants as invariants
 from learndyn.analysis.plateau import Plateau as Plateau
 from learndyn.analysis.plateau import find_plateau as find_plateau
+from learndyn.theory.committee.invariant_observables import invariants as invariants

@@ -1,11 +1,12 @@
 """Catapults of a loss: spikes that return, and steps at a rate above the critical one.
 
-Two definitions, which are kept apart. The loss's: a *spike*, a rise over the running minimum with a
-return. The rule's: an *excess*, steps with η − η_crit(batch) > 10⁻⁸ (zhu2024catapults, Sec. 4.4).
-How often they meet is a `Match`, which always has its base rate beside it.
+There are two definitions, which are kept apart. By the loss, a catapult is a *spike*: a rise above
+the running minimum, followed by a return. By the rule, it is an *excess*: steps with
+η − η_crit(batch) > 10⁻⁸ (zhu2024catapults, Sec. 4.4). A `Match` says how often they coincide,
+together with the base rate.
 
-Entry t of every history belongs to the weights after t steps, and to the step that follows: the
-loss there, and η and η_crit of the examples that step t → t + 1 sees.
+Entry t of every history belongs to the weights after t steps and to the next step: the loss at
+these weights, and η and η_crit of the examples of step t → t + 1.
 """
 
 from typing import Any, NamedTuple
@@ -13,15 +14,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from learndyn.numerics.checks import numbers, positive, shown
-from learndyn.numerics.types import Number
+from learndyn.analysis.arguments import variable_of
+from learndyn.runtime.checks import numbers, positive, shown
+from learndyn.runtime.types import Number
 
-EXCESS = 1e-8  # of η over η_crit, as in Sec. 4.4
-FLOOR = 1e-12  # of the first loss: below this, losses are rounding
-LARGEST = 700.0  # logarithm of a number still
-SHORTEST = 3  # before, peak and after
-NORMAL = 1.4826  # a normal law's standard deviation over its median absolute deviation
-LAGS, STRETCHES = (1, 2, 4, 8, 16), 50  # of bends, and how often the largest fits a history
+EXCESS = 1e-8  # smallest η − η_crit of an excess, as in Sec. 4.4
+FLOOR = 1e-12  # relative to the first loss: smaller losses are rounding errors
+LARGEST = 700.0  # exp of this is still finite
+SHORTEST = 3  # entries of a history: before, peak and after
+NORMAL = 1.4826  # standard deviation over median absolute deviation, for a normal distribution
+LAGS, STRETCHES = (
+    (1, 2, 4, 8, 16),
+    50,
+)  # lags of bends, and how many of the longest must fit into a history
 OPTIONAL = ("rate", "critical_rate", "kernel_norm", "loss_top", "batch_loss", "batch_loss_after")
 
 
@@ -32,9 +37,9 @@ class Spike(NamedTuple):
         onset: step of the running minimum that it rises from.
         peak: step of its largest loss.
         end: first step after the peak at which it has returned.
-        rise: loss at the peak over that at the onset.
-        kernel_drop: 1 − kernel norm at the end over that at the onset; NaN where not recorded.
-        top_share: share of the rise in the top s eigenspaces of the kernel; NaN likewise.
+        rise: ratio of the losses at the peak and at the onset.
+        kernel_drop: 1 − ratio of the kernel norms at the end and at the onset; NaN if not recorded.
+        top_share: share of the rise in the top s eigenspaces of the kernel; NaN if not recorded.
     """
 
     onset: int
@@ -46,7 +51,7 @@ class Spike(NamedTuple):
 
 
 class Excess(NamedTuple):
-    """A catapult by the rule: steps in a row with η − η_crit > 10⁻⁸.
+    """A catapult by the rule: consecutive steps with η − η_crit > 10⁻⁸.
 
     Attributes:
         onset: the first of them.
@@ -60,12 +65,12 @@ class Excess(NamedTuple):
 
 
 class Match(NamedTuple):
-    """How often events of one definition are ones of the other, and how often anything is.
+    """How often events of one definition coincide with the other, and the base rate.
 
     Attributes:
         rate: share of the events with η > η_crit; NaN without events.
-        base: the share that steps (or stretches as long as the events) have at any time.
-        events: how many there are.
+        base: the same share among all steps (or all stretches as long as the events).
+        events: the number of events.
     """
 
     rate: float
@@ -74,17 +79,17 @@ class Match(NamedTuple):
 
 
 class Catapults(NamedTuple):
-    """What `find_catapults` finds.
+    """The result of `find_catapults`.
 
     Attributes:
-        spikes: by the loss.
-        excesses: by the rule; None where rate and critical rate are not known at every step.
+        spikes: catapults by the loss.
+        excesses: catapults by the rule; None unless rate and critical rate are known at every step.
         spike_match: spikes with an excess between onset and peak, against stretches as long.
-        increase_match: steps that raise the loss, and η > η_crit in them (Table 4.2).
-        batch_match: steps that raise the loss of the very examples they saw.
-        unreturned: onset of a rise that the history ends in; None without one.
-        diverged_at: the first step at which the loss is not finite; None without one.
-        threshold: the least rise that counted as a spike.
+        increase_match: steps that raise the loss and have η > η_crit (Table 4.2).
+        batch_match: the same for steps that raise the loss of the examples they saw.
+        unreturned: onset of a rise that has not returned by the end; None if there is none.
+        diverged_at: the first step at which the loss is not finite; None if there is none.
+        threshold: the smallest rise that counts as a spike.
     """
 
     spikes: tuple[Spike, ...]
@@ -105,7 +110,7 @@ class Catapults(NamedTuple):
 def find_catapults(
     record: Any,
     *,
-    variable: str = "error",
+    variable: str | None = None,
     run: int | None = None,
     rise: Number = 1.1,
     noise: Number = 9.0,
@@ -118,24 +123,25 @@ def find_catapults(
     """Catapults of a loss history, by the loss and by the rule.
 
     A spike begins where ln loss exceeds its running minimum by max(ln rise, noise · σ), with σ the
-    standard deviation of the history's noise, by medians of its bends, and has returned where it
-    has lost the share `back` of its height in ln loss. The minimum begins anew where a spike has
-    returned. A rise that never returns is no spike.
+    standard deviation of the noise, estimated from medians of second differences. It has returned
+    where it has lost the share `back` of its height in ln loss. After that the running minimum
+    starts anew. A rise that never returns is not a spike.
 
-    On losses with noise and no spike (five curves of 1000 steps; 300 draws for each size of noise,
-    with seeds that were not used while writing) one is found in none of 1500 histories with
-    independent noise of ln loss of five sizes from 0.01 to 0.5. Noise that follows itself, AR(1),
-    is mistaken for one in 0 of 1500 at 0.8, 1 at 0.9, and 2.5 % at 0.95. Spikes must stand out for
-    that: beside noise of 0.03 in ln loss one of a factor 1.5 is found, one of 1.3 mostly not.
+    False positives, on losses with noise and without spikes (five curves of 1000 steps; 300 draws
+    for each size of noise, with seeds that were not used during development): with independent
+    noise in ln loss of five sizes from 0.01 to 0.5, no spike in 1500 histories. With correlated
+    noise, AR(1), 0 of 1500 at correlation 0.8, 1 at 0.9, and 2.5 % at 0.95. In return, spikes must
+    stand out: with noise of 0.03 in ln loss, a factor of 1.5 is found, one of 1.3 mostly not.
 
     Args:
-        record: a record of `simulate` or `Recorder`, or a loss history, one entry a step.
-        variable: the loss in a record.
-        run: which run of a record with several.
-        rise: least ratio of a spike to the running minimum.
-        noise: least height of a spike, in standard deviations of independent noise.
+        record: a record of `simulate` or `Recorder`, or a loss history with one entry per step.
+        variable: the loss in a record; None is `error`, or `loss` if there is no `error`.
+            Values that are not finite before the run diverged are missing values, and left out.
+        run: the run, for a record with several.
+        rise: smallest ratio of a spike to the running minimum.
+        noise: smallest height of a spike, in standard deviations of independent noise.
         back: share of its height, in ln loss, that a spike must lose to have returned, in (0, 1].
-        rate: η, a number or one a step; None is the record's `rate`.
+        rate: η, one number or one per step; None is the record's `rate`.
         critical_rate: η_crit of the examples that each step sees; None is the record's.
         kernel_norm: ‖K‖ at each step; None is the record's.
         loss_top: the loss in the top s eigenspaces, in the loss's own units; None is the record's.
@@ -144,7 +150,7 @@ def find_catapults(
         Events by both definitions, and how often they match.
 
     Raises:
-        ValueError: for a history too short for a spike, negative losses, other lengths.
+        ValueError: for a history too short for a spike, negative losses, or unequal lengths.
 
     Example:
         >>> import numpy as np
@@ -156,19 +162,19 @@ def find_catapults(
         ([(19, 21, 23)], 0)
     """
     rise, noise, back = _checked(rise, noise, back)
-    given = {"rate": rate, "critical_rate": critical_rate, "kernel_norm": kernel_norm}
-    loss, steps, rest = _histories(record, variable, run, given | {"loss_top": loss_top})
+    histories = {"rate": rate, "critical_rate": critical_rate, "kernel_norm": kernel_norm}
+    loss, steps, rest = _histories(record, variable, run, histories | {"loss_top": loss_top})
     bad = np.flatnonzero(~np.isfinite(loss))
     end = int(bad[0]) if len(bad) else len(loss)
     gone = int(steps[end]) if len(bad) else None
     loss, steps = loss[:end], steps[:end]
     rest = {name: values[: end + 1] for name, values in rest.items()}
-    height, found, open_ = _spikes(loss, np.log(rise), noise, back)
+    height, spikes, open_ = _spikes(loss, np.log(rise), noise, back)
     above = _above(rest, end) if np.all(np.diff(steps) == 1) else None
     return Catapults(
-        tuple(_spike(loss, steps, rest, *each) for each in found),
+        tuple(_spike(loss, steps, rest, *each) for each in spikes),
         None if above is None else _excesses(above, steps, rest),
-        _spike_match(found, above) if above is not None else None,
+        _spike_match(spikes, above) if above is not None else None,
         _increase_match(loss[:-1], loss[1:], above) if above is not None else None,
         _batch_match(rest, above) if above is not None and "batch_loss_after" in rest else None,
         None if open_ is None or gone is not None else int(steps[open_]),
@@ -185,58 +191,67 @@ def _checked(rise: Number, noise: Number, back: Number) -> tuple[float, float, f
     return float(rise), float(positive("noise", noise)), float(back)
 
 
-def _histories(record: Any, variable: str, run: int | None, given: dict[str, Any]):
-    """The loss, its steps, and what else is known, each one entry a step."""
+def _histories(record: Any, variable: str | None, run: int | None, histories: dict[str, Any]):
+    """The loss, its steps, and the other histories, with one entry per step each."""
     if isinstance(record, xr.Dataset):
-        record = _one_run(record, variable, run)
-        loss = record[variable].values
+        record, loss = _one_run(record, variable, run)
         known = {name: record[name].values for name in OPTIONAL if name in record}
         steps = record["step"].values if "step" in record.coords else np.arange(len(loss))
     else:
         loss, known = numbers("record", record), {}
         steps = np.arange(loss.size)
     _check_loss(loss)
-    known |= {name: value for name, value in given.items() if value is not None}
-    return loss, steps, {name: _like(name, value, len(loss)) for name, value in known.items()}
+    known |= {name: value for name, value in histories.items() if value is not None}
+    rest = {name: _like(name, value, len(loss)) for name, value in known.items()}
+    kept = np.ones(len(loss), bool)
+    if isinstance(record, xr.Dataset) and "diverged_at" in record and "time" in record.coords:
+        diverged = (
+            record["time"].values >= record["diverged_at"].values
+        )  # False if it did not diverge: diverged_at is NaN then
+        kept = np.isfinite(loss) | diverged
+    return loss[kept], steps[kept], {name: values[kept] for name, values in rest.items()}
 
 
-def _one_run(record: xr.Dataset, variable: str, run: int | None) -> xr.Dataset:
-    if not isinstance(variable, str) or variable not in record:
-        names = ", ".join(map(str, record.data_vars))
-        raise ValueError(f"variable: got {shown(variable)}; allowed is one of {names}")
+def _one_run(record: xr.Dataset, variable: str | None, run: int | None):
+    """One run of a record, and its loss."""
+    curve = variable_of(record, variable)
     count = record.sizes.get("run", 1)
     if run is not None and not (isinstance(run, int | np.integer) and 0 <= run < count):
         raise ValueError(f"run: got {shown(run)}; allowed is None, or a number below {count}")
-    if "run" not in record[variable].dims:
-        return record
+    if "run" not in curve.dims:
+        return record, curve.values
     if run is None and record.sizes["run"] > 1:
         raise ValueError(f"run: got None; allowed is one of the record's {record.sizes['run']}")
-    return record.isel(run=run or 0)
+    return record.isel(run=run or 0), curve.isel(run=run or 0).values
 
 
 def _check_loss(loss: np.ndarray) -> None:
     if loss.ndim != 1:
-        raise ValueError(f"record: got a loss of shape {loss.shape}; allowed is one entry a step")
+        raise ValueError(f"record: got a loss of shape {loss.shape}; allowed is one entry per step")
     if len(loss) < SHORTEST:
         raise ValueError(f"record: got {len(loss)} losses; allowed are at least {SHORTEST}")
     if np.any(loss < 0):
-        raise ValueError(f"record: got the loss {np.nanmin(loss):g}; allowed are none below 0")
+        raise ValueError(
+            f"record: got the loss {np.nanmin(loss):g}; allowed are non-negative losses"
+        )
 
 
 def _like(name: str, value: Any, length: int) -> np.ndarray:
     value = numbers(name, value)
     if value.ndim and value.shape != (length,):
-        raise ValueError(f"{name}: got shape {value.shape}; allowed is one entry a step, {length}")
+        raise ValueError(
+            f"{name}: got shape {value.shape}; allowed is one entry per step, {length}"
+        )
     return np.broadcast_to(value, length)
 
 
 def _spikes(loss: np.ndarray, least: float, noise: float, back: float):
-    """The threshold, (onset, peak, end) of every spike, and the onset of one that is not over."""
+    """The threshold, (onset, peak, end) of every spike, and the onset of an unreturned rise."""
     if len(loss) < SHORTEST:
         return least, [], None
     x = np.log(np.maximum(loss, FLOOR * (loss[0] or 1.0)))
     height = max(least, noise * _spread(x))
-    found, low, peak = [], 0, None
+    spikes, low, peak = [], 0, None
     for t in range(1, len(x)):
         if peak is None:
             low = t if x[t] < x[low] else low
@@ -244,17 +259,18 @@ def _spikes(loss: np.ndarray, least: float, noise: float, back: float):
         elif x[t] > x[peak]:
             peak = t
         elif x[t] <= x[peak] - back * (x[peak] - x[low]):
-            found.append((low, peak, t))
+            spikes.append((low, peak, t))
             low, peak = t, None
-    return height, found, None if peak is None else low
+    return height, spikes, None if peak is None else low
 
 
 def _spread(x: np.ndarray) -> float:
-    """The standard deviation of noise around a smooth curve, also of noise that follows itself.
+    """The standard deviation of noise around a smooth curve, also of correlated noise.
 
-    By the bends x(t − k) − 2 x(t) + x(t + k), of variance 6 σ² for independent noise, in which
-    straight stretches cancel and, for k far below the length, curved ones nearly do. Spikes are
-    few: medians do not see them. Noise that follows itself shows at the larger k alone.
+    It is estimated from the second differences x(t − k) − 2 x(t) + x(t + k), which have variance
+    6 σ² for independent noise. Straight stretches cancel in them, and curved ones nearly do if k is
+    far below the length. Spikes are rare, so medians ignore them. Correlated noise shows only at
+    larger k.
     """
     lags = [k for k in LAGS if k == 1 or k * STRETCHES <= len(x)]
     bends = [np.median(np.abs(x[2 * k :] - 2 * x[k:-k] + x[: -2 * k])) for k in lags]
@@ -271,10 +287,11 @@ def _spike(loss, steps, rest: dict[str, np.ndarray], onset: int, peak: int, end:
 
 
 def _above(rest: dict[str, np.ndarray], end: int) -> np.ndarray | None:
-    """Whether η − η_crit > 10⁻⁸, at every step that was taken."""
+    """Whether η − η_crit > 10⁻⁸, at every step that was taken; None if that is not known."""
     if "rate" not in rest or "critical_rate" not in rest:
         return None
-    return (rest["rate"] - rest["critical_rate"])[:end] > EXCESS
+    excess = (rest["rate"] - rest["critical_rate"])[:end]
+    return None if np.any(np.isnan(excess)) else excess > EXCESS
 
 
 def _excesses(above: np.ndarray, steps: np.ndarray, rest: dict[str, np.ndarray]):
@@ -286,15 +303,15 @@ def _excesses(above: np.ndarray, steps: np.ndarray, rest: dict[str, np.ndarray])
     )
 
 
-def _spike_match(found: list[tuple[int, int, int]], above: np.ndarray) -> Match:
-    hits = [bool(above[onset:peak].any()) for onset, peak, _ in found]
-    bases = [_share_of_stretches(above, peak - onset) for onset, peak, _ in found]
-    mean = lambda shares: float(np.mean(shares)) if found else float("nan")
-    return Match(mean(hits), mean(bases), len(found))
+def _spike_match(spikes: list[tuple[int, int, int]], above: np.ndarray) -> Match:
+    hits = [bool(above[onset:peak].any()) for onset, peak, _ in spikes]
+    bases = [_share_of_stretches(above, peak - onset) for onset, peak, _ in spikes]
+    mean = lambda shares: float(np.mean(shares)) if spikes else float("nan")
+    return Match(mean(hits), mean(bases), len(spikes))
 
 
 def _share_of_stretches(above: np.ndarray, length: int) -> float:
-    """The share of all stretches of a length that have an excess."""
+    """The share of stretches of a given length that contain an excess."""
     return float(np.lib.stride_tricks.sliding_window_view(above, length).any(axis=1).mean())
 
 

@@ -1,27 +1,22 @@
 """`compare`: how well a prediction and a simulation agree, in numbers."""
 
 import html
-from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-from scipy import stats
 
-from learndyn.analysis.given import record_of
-from learndyn.numerics.checks import instance, one_of
-from learndyn.records import require_match
+from learndyn.analysis.verdict import (
+    Band,
+    Tested,
+    band_of,
+    judge,
+    largest,
+    scale_of,
+)
+from learndyn.records import require_match, require_record
+from learndyn.runtime.checks import instance, one_of
 
-LEVEL = 0.01  # chance that a true theory is called deviating, over all entries together
-
-
-class Verdict(NamedTuple):
-    """What a comparison says, and why."""
-
-    verdict: str
-    reason: str
-
-
-# What `compare` says of a variable, and which of it has the variable's units.
+# What `compare` computes of a variable, and which of these have the units of the variable.
 KINDS = {
     "deviation": "mean over runs less theory",
     "z": "mean over runs less theory, in standard errors",
@@ -32,22 +27,19 @@ HAVE_UNITS = ("deviation", "spread")
 
 
 class Comparison(xr.Dataset):
-    """What `compare` returns: a dataset that shows its verdict first, in notebooks."""
+    """The result of `compare`: a dataset that shows its verdict first in notebooks."""
 
     __slots__ = ()
 
     def _repr_html_(self) -> str:
         names = [str(name).removesuffix("_z") for name in self if str(name).endswith("_z")]
         row = lambda kind, cells: "<tr>" + "".join(f"<{kind}>{c}</{kind}>" for c in cells) + "</tr>"
-        largest = lambda name, kind: f"{_largest(self[f'{name}_{kind}']):.3g}"
+        size = lambda name, kind: f"{largest(self[f'{name}_{kind}']):.3g}"
         head = row("th", ("", "largest |z|", "largest deviation"))
-        rows = [
-            row("td", (html.escape(n), largest(n, "z"), largest(n, "deviation"))) for n in names
-        ]
-        said = "<b>{verdict}</b>: {reason}".format(
-            **{name: html.escape(str(self.attrs.get(name, ""))) for name in ("verdict", "reason")}
-        )
-        return f"<p>{said}</p><table>{head}{''.join(rows)}</table>{super()._repr_html_()}"
+        rows = [row("td", (html.escape(n), size(n, "z"), size(n, "deviation"))) for n in names]
+        verdict, reason = (html.escape(str(self.attrs.get(n, ""))) for n in ("verdict", "reason"))
+        table = f"<table>{head}{''.join(rows)}</table>"
+        return f"<p><b>{verdict}</b>: {reason}</p>{table}{super()._repr_html_()}"
 
 
 def compare(
@@ -57,39 +49,54 @@ def compare(
     doubled: xr.Dataset | None = None,
     same_system: bool = True,
 ) -> Comparison:
-    """Deviations of a simulation's mean from a prediction, at the times both have.
+    """Compares the mean of a simulation with a prediction, at their common times.
 
-    For every variable `v` that both have, with mean m over the runs that did not diverge:
+    For every common variable `v`, with mean m over the runs that did not diverge:
 
         v_deviation = m − theory
         v_z         = deviation in standard errors of m: from the runs, or `v_std` / √runs
-                      where the theory predicts its own spread `v_std` (`fluctuations=True`)
-        v_scaled    = deviation · √N / max |theory|: of order one where finite size explains it
+                      if the theory predicts its own spread `v_std` (`fluctuations=True`)
+        v_scaled    = deviation · √N / max |theory|: of order one if finite size explains it
 
-    The mean of a finite network differs from a theory of infinite ones by a bias of order 1/N,
-    which many runs see. With `doubled`, runs at twice the size from the same state, it is
-    removed: m = 2 m(2N) − m(N), which has a bias of order 1/N², and their errors add.
+    The mean of a finite network differs from a theory of infinite networks by a bias of order 1/N,
+    which many runs can detect. `doubled`, runs at twice the size from the same state, removes it:
+    m = 2 m(2N) − m(N) has a bias of order 1/N², and the errors add.
 
-    Verdict: "agrees" where no |z| exceeds the bound at 1 % over all entries together, of the
-    normal law for a predicted spread and of Student's t for one from the runs; else "agrees
-    within finite size" where no deviation exceeds the spread of a single run (it has mean-free
-    part N^(-1/2), and the theory's bias is of order 1/N); else "deviates". With a predicted
-    spread one run decides; without one it is "undecided", unless the rule does not sample:
-    then "agrees" means a deviation of at most 1e-6 of the theory's largest value (1e-3 in
-    float32), and else it "deviates" by the number given. It is "undecided" as well where no
-    entry is a number in both, and where all agrees but time 0 is the only common time.
+    The spread of one run is the predicted one, unless linear noise cannot explain the runs: if it
+    exceeds a tenth of the record's largest value (runs that leave a plateau at random times), or if
+    two or more runs spread more than predicted, by a chi-square test at 1 % over all entries
+    together. Then, as without a prediction, it is measured from the runs, and the reason says so.
+    No spread is taken to be smaller than the rounding error of the largest variable.
+
+    The verdict is
+
+    - "deviates" if some |z| exceeds its bound at 1 % over all entries together (normal for a
+      predicted spread, Student's t for a measured one), and some deviation exceeds the spread
+      of one run by more than chance: the mean of networks of size N has a bias of order 1/N,
+      less than their spread of order N^(-1/2). If linear noise cannot hold, 3 spreads are allowed;
+    - "agrees within finite size" if some |z| exceeds its bound, but no deviation exceeds the spread
+      of one run, and the noise can be linear; "undecided" between these two;
+    - "undecided" if no |z| exceeds its bound, but the test could not have seen a deviation of
+      10 % of the curve: at some time, half of a variable's entries allow more than 10 % of its
+      largest value. `detectable` is that share, of the least well known variable;
+    - "agrees" otherwise.
+
+    With a predicted spread one run is enough; without one it is "undecided". So are records that
+    have no number in common, or agree at time 0 only. Rules that do not sample are judged by size:
+    "agrees" means a deviation of at most 1e-6 of the theory's largest value (1e-3 in float32).
 
     Args:
         theory: a record of `solve`.
         simulation: a record of `simulate`.
-        doubled: another, of a system that differs from the first in nothing but twice the size.
-        same_system: whether the records must be of one system. False lets a theory be held
-            against networks of another size or rule, say; the unit of time must be one still,
-            and a predicted spread is that of the theory's own size.
+        doubled: a record of `simulate` for a system that differs only by twice the size.
+        same_system: whether the records must be of the same system. False allows comparing a theory
+            with networks of another size or rule, for example; the unit of time must still be the
+            same, and a predicted spread is that of the theory's own size.
 
     Returns:
-        A dataset of these variables; `verdict`, `reason`, `largest_z`, `allowed_z`,
-        `largest_scaled` and `runs` are attributes.
+        A dataset of these variables; `verdict`, `reason`, `largest_z`, `allowed_z`, `detectable`,
+        `largest_scaled` and `runs` are attributes. The reason says which test was made, with how
+        many runs, and what it could have seen.
 
     Raises:
         ValueError: for records of two systems or two units of time, or of the wrong kind
@@ -103,20 +110,22 @@ def compare(
     alive = simulation.sel(run=simulation["outcome"] == "finished")
     names = _shared(theory, simulation)
     second = None if doubled is None else _doubled(theory, simulation, doubled)
-    parts = {name: _deviations(name, theory, alive, second) for name in names}
-    found = Comparison(
+    rounding = _rounding(theory, alive, names)
+    band = band_of(theory, alive, names, rounding)
+    parts = {name: _deviations(name, theory, alive, second, band, rounding) for name in names}
+    result = Comparison(
         {
             f"{name}_{kind}": v.assign_attrs(_label(theory[name], kind))
             for name, kinds in parts.items()
             for kind, v in kinds.items()
         }
     )
-    found.attrs = _attributes(found, names, theory, simulation, alive.sizes["run"])
-    return found
+    result.attrs = _attributes(result, names, theory, simulation, band, rounding)
+    return result
 
 
 def _label(variable: xr.DataArray, kind: str) -> dict[str, str]:
-    """The attributes of what `compare` says of a variable."""
+    """The attributes of a result of `compare`."""
     label, unit = (
         variable.attrs.get(key, other) for key, other in (("long_name", ""), ("units", "1"))
     )
@@ -124,12 +133,12 @@ def _label(variable: xr.DataArray, kind: str) -> dict[str, str]:
 
 
 def is_approximate(theory: xr.Dataset) -> bool:
-    """Whether a record is of a theory that covers its start only approximately."""
+    """Whether the theory of a record covers its start only approximately."""
     return theory.attrs.get("coverage") == "approximate"
 
 
 def mean_and_error(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
-    """Mean over runs and its standard error; NaN for one run, diverged entries left out."""
+    """Mean over runs and its standard error, without diverged entries; NaN error for one run."""
     instance("values", values, xr.DataArray, "a variable of a record of `simulate`")
     if "run" not in values.dims:
         raise ValueError(f"values: got dimensions {values.dims}; allowed is one with 'run'")
@@ -139,8 +148,8 @@ def mean_and_error(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
 
 
 def _require_records(theory: xr.Dataset, simulation: xr.Dataset) -> None:
-    record_of("theory", theory)
-    record_of("simulation", simulation)
+    require_record("theory", theory)
+    require_record("simulation", simulation)
     if "run" in theory.dims:
         raise ValueError("theory: got a record of runs; allowed is a record of `solve`")
     if "run" not in simulation.dims:
@@ -149,12 +158,12 @@ def _require_records(theory: xr.Dataset, simulation: xr.Dataset) -> None:
         missing = ["variable 'outcome'"] * ("outcome" not in record)
         missing += ["attribute 'size'"] * ("size" not in record.attrs)
         if missing:
-            said = f"{name}: got no {' and no '.join(missing)}"
-            raise ValueError(f"{said}; allowed are records of `solve` and `simulate`")
+            came = f"{name}: got no {' and no '.join(missing)}"
+            raise ValueError(f"{came}; allowed are records of `solve` and `simulate`")
 
 
 def _doubled(theory: xr.Dataset, simulation: xr.Dataset, doubled: xr.Dataset) -> xr.Dataset:
-    """The runs at twice the size that did not diverge, at the theory's times."""
+    """The runs at twice the size that finished, at the theory's times."""
     _require_records(theory, doubled)
     require_match(simulation, doubled, same_system=False)
     if doubled.attrs["size"] != 2 * simulation.attrs["size"]:
@@ -184,115 +193,81 @@ def _shared(theory: xr.Dataset, simulation: xr.Dataset) -> list[str]:
     for name in names:
         mine, theirs = dict(theory[name].sizes), dict(simulation[name].isel(run=0).sizes)
         if mine != theirs:
-            said = f"simulation: got {name} of sizes {theirs}"
-            raise ValueError(f"{said}; allowed are those of the theory, {mine}")
+            came = f"simulation: got {name} of sizes {theirs}"
+            raise ValueError(f"{came}; allowed are those of the theory, {mine}")
     return names
 
 
+def _rounding(theory: xr.Dataset, runs: xr.Dataset, names: list[str]) -> float:
+    """The rounding error of values that are the same in all runs, such as those of the start.
+
+    It is that of the largest variable, since a small overlap is also a sum of large terms.
+    """
+    eps = np.finfo(runs.attrs.get("dtype", "float64")).eps
+    return float(8 * eps * max(scale_of(theory[name]) for name in names))
+
+
 def _deviations(
-    name: str, theory: xr.Dataset, runs: xr.Dataset, second: xr.Dataset | None
+    name: str,
+    theory: xr.Dataset,
+    runs: xr.Dataset,
+    second: xr.Dataset | None,
+    band: Band,
+    rounding: float,
 ) -> dict[str, xr.DataArray]:
-    mean, error = _estimate(name, theory, runs, 1.0)
+    mean, error = _estimate(name, theory, runs, band, 1.0)
     if second is not None:
-        # The spread falls with the root of the size.
-        twice, its_error = _estimate(name, theory, second, 2**-0.5)
+        # At twice the size the spread is smaller by √2.
+        twice, its_error = _estimate(name, theory, second, band, 2**-0.5)
         mean, error = 2 * twice - mean, np.hypot(2 * its_error, error)
-    scale = _scale(theory[name])
-    # Where runs cannot differ (at the start), the weights' rounding is the error.
-    rounding = 8 * np.finfo(runs.attrs.get("dtype", "float64")).eps * scale
     deviation = mean - theory[name]
     return {
         "deviation": deviation,
         "z": deviation / np.hypot(error, rounding),
-        "spread": error * np.sqrt(runs.sizes["run"]) + rounding,
-        "scaled": deviation * np.sqrt(runs.attrs["size"]) / scale,
+        "spread": error * np.sqrt(band.runs) + rounding,
+        "scaled": deviation * np.sqrt(runs.attrs["size"]) / scale_of(theory[name]),
     }
 
 
-def _estimate(name: str, theory: xr.Dataset, runs: xr.Dataset, spread: float):
-    """Mean over runs and its standard error, predicted where the theory does (times `spread`)."""
+def _estimate(name: str, theory: xr.Dataset, runs: xr.Dataset, band: Band, shrink: float):
+    """Mean over runs and its standard error; a predicted error is `shrink` times that at size N."""
     mean, error = mean_and_error(runs[name])
-    predicted = theory.get(f"{name}_std")
-    return mean, error if predicted is None else spread * predicted / np.sqrt(runs.sizes["run"])
+    if band.predicted:
+        error = shrink * theory[f"{name}_std"] / np.sqrt(runs.sizes["run"])
+    return mean, error
 
 
-def _attributes(found, names, theory, simulation, alive: int) -> dict:
-    empty = [n for n in names if found[f"{n}_deviation"].isnull().all()]
-    names = [n for n in names if n not in empty]
-    largest = lambda kind: _largest(np.asarray([_largest(found[f"{n}_{kind}"]) for n in names]))
-    entries = int(sum(found[f"{n}_z"].notnull().sum() for n in names))
-    law = stats.norm() if _predicted(theory, names) else stats.t(max(alive - 1, 1))
-    allowed = float(law.ppf(1 - LEVEL / (2 * max(entries, 1))))
-    verdict = _verdict(found, names, theory, simulation, allowed, entries)
-    if verdict.verdict.startswith("agrees") and not found["time"].values.any():
-        verdict = Verdict("undecided", "time 0 is the only common time: nothing was learned yet")
-    approximate = "; the theory is approximate here" * is_approximate(theory)
-    left_out = f"; no number in both: {', '.join(empty)}" if empty and names else ""
+def _attributes(result, names, theory, simulation, band: Band, rounding: float) -> dict:
+    empty = [n for n in names if result[f"{n}_deviation"].isnull().all()]
+    tested = _tested(result, [n for n in names if n not in empty], theory, band, rounding)
+    verdict, reason = judge(result, tested, theory, simulation, band)
+    if verdict.startswith("agrees") and not result["time"].values.any():
+        verdict, reason = "undecided", "time 0 is the only common time: nothing was learned yet"
+    reason += f"; no number in both: {', '.join(empty)}" if empty and tested.names else ""
+    reason += "; the theory is approximate here" * is_approximate(theory)
+    worst = lambda kind: largest([largest(result[f"{n}_{kind}"]) for n in tested.names])
     return {
-        "verdict": verdict.verdict,
-        "reason": verdict.reason + left_out + approximate,
-        "largest_z": largest("z"),
-        "allowed_z": allowed,
-        "largest_scaled": largest("scaled"),
-        "runs": alive,
+        "verdict": verdict,
+        "reason": reason,
+        "largest_z": worst("z"),
+        "allowed_z": tested.allowed,
+        "detectable": largest(list(tested.detectable.values())),
+        "largest_scaled": worst("scaled"),
+        "runs": band.runs,
         "size": simulation.attrs["size"],
     }
 
 
-def _verdict(found, names, theory, simulation, allowed: float, entries: int) -> Verdict:
-    diverged = int((simulation["outcome"] != "finished").sum())
-    runs = simulation.sizes["run"]
-    if (str(theory["outcome"].values) != "finished") != (diverged == runs):
-        return Verdict("deviates", f"{diverged} of {runs} runs diverged, theory {_end(theory)}")
-    if diverged == runs:
-        return Verdict("agrees", f"theory and all {runs} runs diverged")
-    if not names:
-        return Verdict("undecided", "no entry is a number in both theory and simulation")
-    if simulation.attrs.get("generator") == "none":
-        return _deterministic(found, names, theory, simulation)
-    if not entries:
-        return Verdict("undecided", "one run has no standard error, and the theory predicts none")
-    band = "predicted by the theory" if _predicted(theory, names) else "from the runs"
-    note = f" over {entries} entries, band {band}"
-    note += f"; {diverged} of {runs} runs diverged" * (diverged > 0)
-    return _judged(found, names, allowed, note)
+def _tested(result, names: list[str], theory, band: Band, rounding: float) -> Tested:
+    entries = int(sum(result[f"{n}_z"].notnull().sum() for n in names))
+    allowed = band.allowed(entries)
 
+    def detectable(name: str) -> float:
+        spread = result[f"{name}_spread"]
+        spread = spread.where(spread > 2 * rounding)  # without entries in which runs cannot differ
+        # At the time of the widest spread: a converged curve could not reveal a wrong course.
+        typical = spread.median([d for d in spread.dims if d != "time"])
+        widest = np.nan_to_num(largest(typical))
+        return float(allowed * widest / np.sqrt(max(band.runs, 1)) / scale_of(theory[name]))
 
-def _judged(found, names, allowed: float, note: str) -> Verdict:
-    worst = max(names, key=lambda n: np.nan_to_num(_largest(found[f"{n}_z"]), nan=-1.0))
-    z = np.abs(found[f"{worst}_z"])
-    at = float(z.max([d for d in z.dims if d != "time"]).idxmax("time"))
-    said = f"largest |z| {float(z.max()):.2f} ({worst} at time {at:g}), allowed {allowed:.2f}"
-    said += note
-    if float(z.max()) <= allowed:
-        return Verdict("agrees", said)
-    if not any((np.abs(found[f"{n}_deviation"]) > found[f"{n}_spread"]).any() for n in names):
-        return Verdict("agrees within finite size", said + "; inside the spread of one run")
-    return Verdict("deviates", said + "; outside the spread of one run")
-
-
-def _deterministic(found, names, theory, simulation) -> Verdict:
-    relative = {n: _largest(found[f"{n}_deviation"]) / _scale(theory[n]) for n in names}
-    worst = max(names, key=lambda n: relative[n])
-    allowed = 1e-3 if simulation.attrs.get("dtype") == "float32" else 1e-6
-    said = f"largest relative deviation {relative[worst]:.2e} ({worst}), allowed {allowed:.0e}"
-    return Verdict("agrees" if relative[worst] <= allowed else "deviates", said)
-
-
-def _predicted(theory: xr.Dataset, names: list[str]) -> bool:
-    return all(f"{name}_std" in theory for name in names)
-
-
-def _largest(values) -> float:
-    """The largest size, of the entries that are numbers; NaN where none is."""
-    sizes = np.abs(np.asarray(values))
-    sizes = sizes[~np.isnan(sizes)]
-    return float(sizes.max()) if sizes.size else np.nan
-
-
-def _scale(values: xr.DataArray) -> float:
-    return float(np.abs(values).max()) or 1.0
-
-
-def _end(theory: xr.Dataset) -> str:
-    return str(theory["outcome"].values)
+    return Tested(names, entries, allowed, {name: detectable(name) for name in names})

@@ -1,26 +1,26 @@
-"""Correlation of two quantities, others held fixed."""
+"""Correlation of two quantities with others held fixed."""
 
 from typing import Any
 
 import numpy as np
 
-from learndyn.numerics.checks import finite, numbers, shown
+from learndyn.runtime.checks import finite, numbers, shown
 
 
 def partial_correlation(x: Any, y: Any, given: Any = ()) -> float:
-    """The correlation of what is left of x and y when given quantities are fitted to both.
+    """The correlation of x and y after removing what the given quantities explain.
 
     Args:
-        x: numbers, one an observation.
+        x: numbers, one per observation.
         y: likewise.
-        given: a list of quantities, each likewise; none for the plain correlation. Indicators of
-            groups hold the groups' means fixed.
+        given: a list of quantities, each likewise; empty for the plain correlation. Indicators of
+            groups remove the means of the groups.
 
     Returns:
-        Pearson's correlation of the residuals of least squares with a constant.
+        Pearson's correlation of the residuals of least-squares fits with a constant.
 
     Raises:
-        ValueError: for other lengths, and where nothing is left of x or y.
+        ValueError: for unequal lengths, and if the given quantities explain x or y completely.
 
     Example:
         >>> import learndyn as ld
@@ -36,7 +36,7 @@ def partial_correlation(x: Any, y: Any, given: Any = ()) -> float:
     for name, values in (("y", y), *(("given", v) for v in columns)):
         if x.ndim != 1 or values.shape != x.shape:
             raise ValueError(f"{name}: got shape {values.shape} beside {x.shape}; allowed is one")
-    # Scales play no part, and would overflow where they are squared.
+    # The result is independent of scales, and large ones would overflow when squared.
     x, y, *columns = (v / (np.max(np.abs(v), initial=0.0) or 1.0) for v in (x, y, *columns))
     design = np.column_stack([np.ones_like(x), *columns])
     rest = [v - design @ np.linalg.lstsq(design, v)[0] for v in (x, y)]

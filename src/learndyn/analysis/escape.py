@@ -6,17 +6,18 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from learndyn.analysis.given import record_of, variable_of
-from learndyn.numerics.checks import between
-from learndyn.numerics.types import Number
+from learndyn.analysis.arguments import variable_of
+from learndyn.records import require_record
+from learndyn.runtime.checks import between
+from learndyn.runtime.types import Number
 
-FLAT = 0.5  # slope on logarithmic axes, over a factor two in time, of a plateau
-CONCAVE = 0.25  # of the way of ln y, made in half of the time, by a curve that begins on one
+FLAT = 0.5  # largest slope of a plateau, on logarithmic axes over a factor of two in time
+CONCAVE = 0.25  # share of its fall in ln y that a curve beginning on a plateau makes in half time
 TINY = 1e-300
 
 
 def fall_time(
-    record: xr.Dataset, *, fraction: Number = 0.5, variable: str = "error"
+    record: xr.Dataset, *, fraction: Number = 0.5, variable: str | None = None
 ) -> xr.DataArray:
     """The time at which a variable first falls to a fraction of its first value.
 
@@ -25,67 +26,73 @@ def fall_time(
     Args:
         record: a record whose first time is the reference.
         fraction: of the first value, between 0 and 1.
-        variable: a positive variable with dimension time.
+        variable: a positive variable with dimension time; None is `error`, or `loss` if there is
+            no `error`. Missing values (NaN) are left out.
 
     Returns:
-        The time, one for each run; NaN where the curve does not get there.
+        The time, one per run; NaN if the curve does not fall that far.
 
     Raises:
         ValueError: for a fraction outside (0, 1), or a variable that the record does not have.
     """
-    found = _each(_fall, record, fraction, variable).rename("fall_time")
-    return found.assign_attrs(long_name=f"time at {fraction:g} of the first {variable}")
+    return _each(_fall, record, fraction, variable, "fall_time", "first")
 
 
 def escape_time(
-    record: xr.Dataset, *, fraction: Number = 0.5, variable: str = "error"
+    record: xr.Dataset, *, fraction: Number = 0.5, variable: str | None = None
 ) -> xr.DataArray:
     """The time at which a variable falls to a fraction of its plateau.
 
-    A curve may begin on its plateau: it bends down, so that in half of the time of `fall_time` its
-    logarithm has made less than a quarter of the way. Its first value is the plateau's then, as it
-    is for a curve without a plateau, and this is `fall_time`. Any other curve falls into its
-    plateau first: a factor two in time over which it falls by less than √2, left later for good.
-    It is measured from there; the flattest one counts.
+    A curve may begin on its plateau: it bends down, so that in half of its `fall_time` its
+    logarithm has fallen by less than a quarter of the way. Then, and for a curve without a plateau,
+    its first value counts as the plateau's height, and the result is `fall_time`. Any other curve
+    first falls onto its plateau: a factor of two in time over which it falls by less than √2, and
+    which it leaves later for good. The flattest one counts, and the fall is measured from there.
 
     Between two recorded times the logarithm of the variable is interpolated linearly.
 
     Args:
-        record: a record from time 0 on.
+        record: a record that begins at time 0.
         fraction: of the plateau's height, between 0 and 1.
-        variable: a positive variable with dimension time.
+        variable: a positive variable with dimension time; None is `error`, or `loss` if there is
+            no `error`. Missing values (NaN) are left out.
 
     Returns:
-        The time, one for each run; NaN where the curve does not get there.
+        The time, one per run; NaN if the curve does not fall that far.
 
     Warns:
-        UserWarning: where a curve has fallen and ends flat, so that a longer record alone can tell
-            a plateau from its end.
+        UserWarning: if a curve has fallen and ends flat; only a longer record can tell whether
+            that is a plateau.
 
     Raises:
         ValueError: for a fraction outside (0, 1), or a variable that the record does not have.
     """
     flat_ends: list[str] = []
     measure = lambda times, curve, part: _escape(times, curve, part, flat_ends)
-    found = _each(measure, record, fraction, variable)
+    escapes = _each(measure, record, fraction, variable, "escape_time", "plateau of")
     if flat_ends:
         warnings.warn(f"escape_time: {flat_ends[0]}", stacklevel=2)
-    found = found.rename("escape_time")
-    return found.assign_attrs(long_name=f"time at {fraction:g} of the plateau of {variable}")
+    return escapes
 
 
-def _each(measure: Any, record: Any, fraction: Any, variable: Any) -> xr.DataArray:
+def _each(
+    measure: Any, record: Any, fraction: Any, variable: Any, name: str, what: str
+) -> xr.DataArray:
     part = float(between("fraction", fraction, 0, 1))
-    curves = variable_of(record_of("record", record), variable)
+    curves = variable_of(require_record("record", record), variable)
     times = np.asarray(curves["time"].values, np.float64)
-    found = xr.apply_ufunc(
-        lambda curve: measure(times, curve, part),
-        curves,
-        input_core_dims=[["time"]],
-        vectorize=True,
-        keep_attrs=False,
+
+    def measured(curve: np.ndarray) -> float:
+        known = ~np.isnan(curve)
+        return measure(times[known], curve[known], part) if np.any(known) else float("nan")
+
+    measurements = xr.apply_ufunc(
+        measured, curves, input_core_dims=[["time"]], vectorize=True, keep_attrs=False
     )
-    return found.assign_attrs(units=curves["time"].attrs.get("units", "1"))
+    text = f"time at {fraction:g} of the {what} {curves.name}"
+    return measurements.rename(name).assign_attrs(
+        units=curves["time"].attrs.get("units", "1"), long_name=text
+    )
 
 
 def _fall(times: np.ndarray, curve: np.ndarray, fraction: float) -> float:
@@ -117,14 +124,14 @@ def _begins_on_plateau(times, curve, fallen: float, fraction: float) -> bool:
 
 
 def _octaves(times: np.ndarray, curve: np.ndarray, after: float):
-    """Stretches (t, 2t) behind a time: their begins, slopes on logarithmic axes and heights."""
+    """Stretches (t, 2t) after a time: their starts, slopes on logarithmic axes and heights."""
     begins = times[(times >= after) & (times > 0) & (2 * times <= times[-1])]
     first, last = _at(times, curve, begins), _at(times, curve, 2 * begins)
     return begins, (last - first) / np.log(2), np.exp((first + last) / 2)
 
 
 def _at(times: np.ndarray, curve: np.ndarray, when: Any) -> Any:
-    """The logarithm of a curve, between recorded times."""
+    """The logarithm of a curve, interpolated between recorded times."""
     return np.interp(when, times, _log(curve))
 
 

@@ -5,28 +5,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import optimize, stats
 
-from learndyn.analysis.given import points, require_positive, window_of
-from learndyn.numerics.checks import (
-    between,
-    finite,
-    non_negative,
-    number,
-    numbers,
-    one_of,
-    positive,
-)
-from learndyn.numerics.types import Number
+from learndyn.analysis.arguments import points, require_positive, window_of
+from learndyn.runtime.checks import between, finite, non_negative, number, numbers, one_of, positive
+from learndyn.runtime.types import Number
 
 
 class Fit(NamedTuple):
     """A straight line through points.
 
     Attributes:
-        slope: of the line, on logarithms where the fit says so.
-        error: its standard error, for residuals that are correlated as far as lag one shows.
-        intercept: where the line meets zero.
+        slope: the slope of the line, in logarithms for power laws and rates.
+        error: its standard error, corrected for the correlation of neighbouring residuals.
+        intercept: the value of the line at zero.
         window: the lowest and highest x used.
-        points: how many points lie there.
+        points: the number of points used.
     """
 
     slope: float
@@ -56,10 +48,24 @@ class CutPowerLaw(NamedTuple):
 
 
 class Minimum(NamedTuple):
-    """Where a curve is lowest, and how low."""
+    """The minimum of a curve.
+
+    Attributes:
+        x: its position.
+        y: its height.
+        at_edge: whether it is the first or the last sample, see `EdgeMinimum`.
+    """
 
     x: float
     y: float
+    at_edge = False
+
+
+class EdgeMinimum(Minimum):
+    """A minimum at the first or last sample: the curve may continue to fall beyond it."""
+
+    __slots__ = ()
+    at_edge = True
 
 
 class Parabola(NamedTuple):
@@ -76,7 +82,7 @@ def fit_line(x, y, *, window: tuple[Number, Number] | None = None) -> Fit:
     Args:
         x: numbers.
         y: numbers.
-        window: use x inside (low, high) only.
+        window: use only x inside (low, high).
 
     Returns:
         The fit.
@@ -89,29 +95,30 @@ def proportional(x, y) -> np.ndarray:
     """The values c x nearest to y, by least squares in c."""
     x, y = points("x", x, y)
     if not x @ x > 0:
-        raise ValueError("x: got numbers whose squares vanish; allowed are others than 0")
+        raise ValueError("x: got numbers whose squares vanish; allowed are numbers other than 0")
     return x * (y @ x) / (x @ x)
 
 
 def fit_minimum(x, y) -> Minimum:
-    """The lowest point of a curve: of the parabola through its lowest sample and neighbours.
+    """The minimum of a curve, from the parabola through its lowest sample and its neighbours.
 
     Args:
         x: increasing numbers.
         y: numbers; those that are not finite are left out.
 
     Returns:
-        The minimum; the lowest sample itself where it is the first or the last.
+        The minimum. If the lowest sample is the first or the last one, as in a monotone or flat
+        curve, it is that sample as an `EdgeMinimum`, whose `at_edge` is True.
 
     Raises:
-        ValueError: where fewer than three samples are finite, or x does not increase.
+        ValueError: if fewer than three samples are finite, or x does not increase.
     """
     x, y = _inside("x", x, y, None)
     if np.any(np.diff(x) <= 0):
         raise ValueError("x: got numbers that do not increase; allowed are increasing ones")
     i = int(np.argmin(y))
     if i in (0, len(x) - 1):
-        return Minimum(float(x[i]), float(y[i]))
+        return EdgeMinimum(float(x[i]), float(y[i]))
     curve = np.polynomial.Polynomial.fit(x[i - 1 : i + 2], y[i - 1 : i + 2], 2)
     lowest = float(curve.deriv().roots()[0])
     return Minimum(lowest, float(curve(lowest)))
@@ -125,10 +132,10 @@ def fit_parabola(x, y) -> Parabola:
         y: numbers; those that are not finite are left out.
 
     Returns:
-        Its second derivative, and where it stands still.
+        Its second derivative, vertex and height.
 
     Raises:
-        ValueError: where fewer than three samples are finite.
+        ValueError: if fewer than three samples are finite.
     """
     x, y = _inside("x", x, y, None)
     places = len(np.unique(x))
@@ -154,17 +161,17 @@ def fit_power_law(
     Args:
         x: positive numbers.
         y: positive numbers.
-        window: use x inside (low, high) only; "auto" takes the longest window in which the
-            logarithm of y is straight; None takes all.
-        straight: for "auto", how far y may stray from the line, relative, root mean square.
-        span: for "auto", the least ratio of the window's ends.
+        window: use only x inside (low, high); "auto" takes the longest window in which ln y is
+            straight; None takes all.
+        straight: for "auto", the largest relative deviation from the line, root mean square.
+        span: for "auto", the smallest ratio of the window's ends.
 
     Returns:
         The fit; `exp(intercept)` is the prefactor.
 
     Raises:
-        ValueError: for numbers that are not positive, too few of them, or a curve that is
-            nowhere straight.
+        ValueError: for numbers that are not positive, too few numbers, or a curve that is nowhere
+            straight.
     """
     options = float(positive("straight", straight)), float(positive("span", span))
     if isinstance(window, str):
@@ -180,13 +187,13 @@ def fit_cut_power_law(x, y, *, end: Number = np.inf) -> CutPowerLaw:
     Args:
         x: numbers between 0 and `end`, at least two.
         y: positive numbers.
-        end: where y vanishes; infinite for a pure power law.
+        end: the x at which y vanishes; infinite for a pure power law.
 
     Returns:
         Exponent, between 0 and 5, and amplitude.
 
     Raises:
-        ValueError: for x outside (0, end), or y that are not positive.
+        ValueError: for x outside (0, end), or y that is not positive.
     """
     x, y = points("x", x, y)
     end = _end(end)
@@ -207,14 +214,15 @@ def fit_cut_power_law(x, y, *, end: Number = np.inf) -> CutPowerLaw:
 def cut_power_law_tolerance(
     x, deviation: Number, exponent: Number, *, end: Number = np.inf
 ) -> float:
-    """How far the exponent of `fit_cut_power_law` can be off if ln y is off by `deviation`.
+    """The largest error of the exponent of `fit_cut_power_law` if ln y is off by `deviation`.
 
-    Least squares through evenly spaced g turns by at most 3 · deviation/(largest − smallest g)
-    (continuous limit); here g = ∂ ln(x^-s − end^-s)/∂s, which is −ln x for a pure power law.
+    The slope of a least-squares line through evenly spaced g changes by at most
+    3 · deviation/(largest − smallest g) (continuous limit). Here g = ∂ ln(x^-s − end^-s)/∂s, which
+    is −ln x for a pure power law.
 
     Args:
-        x: those of the fit, evenly spaced in ln x.
-        deviation: bound on |ln y − ln of the form fitted|.
+        x: the x of the fit, evenly spaced in ln x.
+        deviation: bound on |ln y − ln of the fitted form|.
         exponent: s, where g is evaluated.
         end: as in the fit.
 
@@ -236,7 +244,7 @@ def cut_power_law_tolerance(
 
 
 def _straightest(x: np.ndarray, y: np.ndarray, straight: float, span: float) -> tuple[float, float]:
-    """The longest window, in log x, whose residual from a line in logarithms is small."""
+    """The longest window, in ln x, in which the residual from a line in logarithms is small."""
     ascending = np.argsort(x)
     u, v = np.log(x[ascending]), np.log(y[ascending])
     windows = ((i, j) for i in range(len(u)) for j in range(i + 2, len(u)))
@@ -261,7 +269,7 @@ def fit_rate(t, y, *, window: tuple[Number, Number] | None = None) -> Fit:
     Args:
         t: times.
         y: positive numbers.
-        window: use t inside (low, high) only.
+        window: use only t inside (low, high).
 
     Returns:
         The fit.
@@ -288,7 +296,7 @@ def _positive(name: str, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def _end(end: Any) -> float:
-    """Where a cut power law vanishes, which may be never."""
+    """The x at which a cut power law vanishes, possibly infinite."""
     endless = isinstance(end, float | np.floating) and end == np.inf
     return np.inf if endless else float(positive("end", end))
 
@@ -303,14 +311,14 @@ def _line(x: np.ndarray, y: np.ndarray, shown: np.ndarray, name: str = "x") -> F
 
 
 def _inflation(residuals: np.ndarray) -> float:
-    """By how much errors that follow each other (AR(1)) widen a standard error."""
+    """The factor by which correlated residuals, AR(1), widen a standard error."""
     power = residuals @ residuals
     if len(residuals) < 10 or power == 0:
         return 1.0
-    # Two parameters were fitted: the estimate is low by about 4/n.
+    # Two parameters were fitted, so the estimate is too low by about 4/n.
     r = residuals[1:] @ residuals[:-1] / power + 4 / len(residuals)
     r = min(max(r, 0.0), 0.98)
-    # What white noise shows by chance is left alone.
+    # Correlations that white noise has by chance are not corrected.
     return float(np.sqrt((1 + r) / (1 - r))) if r > 2.5 / np.sqrt(len(residuals)) else 1.0
 
 
@@ -321,14 +329,14 @@ def doubling_rate(half: Number, whole: Number, t: Number) -> float:
 
     Args:
         half: y at t/2.
-        whole: y at t, of the same sign and larger.
+        whole: y at t, of the same sign and larger in magnitude.
         t: the time.
 
     Returns:
         The rate.
 
     Raises:
-        ValueError: for values that no such curve has.
+        ValueError: for values that no such curve can have.
     """
     first, second = float(number("half", half)), float(number("whole", whole))
     if not (first and second / first > 1):

@@ -1,17 +1,18 @@
-"""Where a curve stands still before it goes on."""
+"""Plateaus: where a curve is flat for a while."""
 
 from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from learndyn.analysis.given import record_of, variable_of
-from learndyn.numerics.checks import positive
-from learndyn.numerics.types import Number
+from learndyn.analysis.arguments import variable_of
+from learndyn.records import require_record
+from learndyn.runtime.checks import positive
+from learndyn.runtime.types import Number
 
 
 class Plateau(NamedTuple):
-    """The longest flat stretch of a curve; NaN everywhere where there is none.
+    """The longest flat stretch of a curve; all NaN if there is none.
 
     Attributes:
         start: the first time on it.
@@ -25,28 +26,29 @@ class Plateau(NamedTuple):
 
     @property
     def length(self) -> float:
-        """How long it lasts."""
+        """Its duration."""
         return self.end - self.start
 
 
 def find_plateau(
     record: xr.Dataset,
     *,
-    variable: str = "error",
+    variable: str | None = None,
     flatness: Number = 0.1,
     span: Number = 2.0,
 ) -> Plateau:
     """The plateau of a curve: where |d ln variable / d ln time| stays below `flatness`.
 
-    Slopes are read between recorded times; times 0 and values that are not positive are
-    left out. Of several flat stretches the one that is longest on a logarithmic time axis
-    counts; the last point of the record may end it.
+    Slopes are taken between recorded times, without time 0 and values that are not positive. Of
+    several flat stretches the longest on a logarithmic time axis counts; it may extend to the end
+    of the record.
 
     Args:
-        record: a record; where it has runs their mean is taken.
-        variable: a positive variable with dimension time and no other but run.
+        record: a record; if it has several runs, their mean is taken.
+        variable: a positive variable with no dimensions other than time and run; None is `error`,
+            or `loss` if there is no `error`.
         flatness: the largest slope on logarithmic axes.
-        span: the least ratio of the plateau's end to its start.
+        span: the smallest ratio of the plateau's end to its start.
 
     Returns:
         The plateau.
@@ -55,10 +57,10 @@ def find_plateau(
         ValueError: for a variable with other dimensions.
     """
     flatness, span = float(positive("flatness", flatness)), float(positive("span", span))
-    curve = variable_of(record_of("record", record), variable)
+    curve = variable_of(require_record("record", record), variable)
     curve = curve.mean("run") if "run" in curve.dims else curve
     if curve.dims != ("time",):
-        raise ValueError(f"variable: got {variable!r} with {curve.dims}; allowed is ('time',)")
+        raise ValueError(f"variable: got {curve.name!r} with {curve.dims}; allowed is ('time',)")
     times, values = curve["time"].values, curve.values
     keep = (times > 0) & (values > 0)
     times, values = times[keep], values[keep]

@@ -1,4 +1,4 @@
-"""The command line, one file a command: `learndyn list | run | replicate | sweep | …`."""
+"""The command line, one file per command: `learndyn list | run | replicate | sweep | …`."""
 
 import contextlib
 import os
@@ -6,19 +6,25 @@ import signal
 import sys
 from typing import NoReturn
 
-from learndyn.cli.interruption import heed
+from learndyn.cli.interruption import end_on_ctrl_c
 
 
 def main() -> None:
-    """The entry point: bad input, or a file that fails, is one line and exit code 2."""
-    if hasattr(signal, "SIGPIPE"):  # a reader that has seen enough (`| head`) ends us quietly
+    """The entry point. Bad input and file errors print one line and exit with code 2."""
+    # If the reader of a pipe closes it (`| head`), end quietly, without a traceback. Windows has
+    # no SIGPIPE.
+    if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    heed()
+    end_on_ctrl_c()
+    # With `>&-`, the next file to be opened would get descriptor 1, and prints would end up in it.
+    if sys.stdout is None:
+        _fail("output: got a closed stream; allowed is one that can be written, such as /dev/null")
     try:
-        # Not above: an interruption while it is imported is one line as well.
+        # Imported here, after `end_on_ctrl_c`, so that an interruption of this slow import prints
+        # one line as well.
         from learndyn.cli.app import app
 
-        # Alone it shows what there is, which is no error.
+        # Without arguments, show the commands; that is not an error.
         code = app(["--help"] if len(sys.argv) < 2 else None, standalone_mode=False) or 0
         sys.stdout.flush()
     except Exception as error:
@@ -28,19 +34,20 @@ def main() -> None:
 
 def _one_line(error: Exception) -> str:
     # Typer keeps the classes of its usage errors private; all of them format a message.
-    said = getattr(error, "format_message", None)
-    if said:
-        return said()
+    format_message = getattr(error, "format_message", None)
+    if format_message:
+        return format_message()
     if isinstance(error, OSError):
         where = "output" if error.filename is None else f"{os.fspath(error.filename)!r}"
         return f"{where}: {error.strerror or error}"
     if isinstance(error, ValueError):
         return str(error)
-    raise error
+    raise error  # anything else is a bug, and deserves its traceback
 
 
 def _fail(message: str) -> NoReturn:
     print(f"learndyn: {message}", file=sys.stderr)
-    with contextlib.suppress(OSError):  # what could not be written is not tried again
+    # Close stdout now: if writing to it has failed, Python would try to flush it again on exit.
+    with contextlib.suppress(OSError, AttributeError):
         sys.stdout.close()
     sys.exit(2)

@@ -1,4 +1,4 @@
-"""The commands under one name. A command imports what it needs when it is called."""
+"""The application. Commands import what they need when called, so that `--help` is fast."""
 
 from typing import Annotated
 
@@ -15,13 +15,13 @@ from learndyn.cli.sweep import sweep
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
-def _show_version(asked: bool) -> bool:
-    if asked:
+def _show_version(wanted: bool) -> bool:
+    if wanted:
         from learndyn import __version__
 
         print(f"learndyn {__version__}")
         raise typer.Exit()
-    return asked
+    return wanted
 
 
 VERSION = typer.Option(

@@ -4,7 +4,7 @@ from learndyn.studies.references import PAPERS
 
 
 def cite(paper: str) -> None:
-    """Prints the citation of a paper as BibTeX."""
+    """Prints the BibTeX entry of a paper."""
     if paper not in PAPERS:
         raise ValueError(f"paper: got {paper!r}; allowed are {', '.join(PAPERS)}")
     print(PAPERS[paper].bibtex())

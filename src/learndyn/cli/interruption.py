@@ -1,7 +1,7 @@
-"""Ctrl-C: one line, what is there, and the end, whatever is under way.
+"""Ctrl-C ends a command at once, with one line that says what is left on disk.
 
-An exception would not do: one in eight is raised in a callback of the garbage collector, which
-swallows it, and compiled work keeps the main thread from raising it at all.
+A KeyboardInterrupt is not enough. About one in eight is raised in a callback of the garbage
+collector, which swallows it, and while compiled code runs, the main thread cannot raise it at all.
 """
 
 import contextlib
@@ -13,19 +13,22 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
-# Processes that are cut off leave semaphores, which Python's tracker frees, with a warning.
+# Processes that are killed leave semaphores behind. Python's resource tracker frees them and warns.
 UNTRACKED = "ignore::UserWarning:multiprocessing.resource_tracker"
-SHOW_CURSOR = b"\x1b[?25h\n"  # a bar that is cut off has hidden it
+SHOW_CURSOR = b"\x1b[?25h\n"  # a progress bar hides the cursor, and is killed before it shows it
 _states: list[Callable[[], str]] = []
 
 
-def heed() -> None:
-    """Ends the process at an interruption, unless whoever started it has them ignored."""
+def end_on_ctrl_c() -> None:
+    """Makes Ctrl-C end the process, unless the parent process has interruptions ignored."""
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        return
+        return  # for instance under nohup, or in a background job of a shell script
     sys.warnoptions.append(UNTRACKED)
+    # Python's C-level handler writes to the wake-up descriptor immediately, whatever the main
+    # thread does; a thread that waits at the other end can then act. The Python-level handler has
+    # to exist, but does nothing.
     ours, theirs = socket.socketpair()
-    theirs.setblocking(False)
+    theirs.setblocking(False)  # `set_wakeup_fd` requires it
     signal.signal(signal.SIGINT, lambda number, frame: None)
     signal.set_wakeup_fd(theirs.detach())
 
@@ -37,8 +40,8 @@ def heed() -> None:
 
 
 @contextlib.contextmanager
-def interruptible(state: Callable[[], str]) -> Iterator[None]:
-    """Has an interruption say what is there."""
+def interruption_message(state: Callable[[], str]) -> Iterator[None]:
+    """Within this context, an interruption prints what `state` returns."""
     _states.append(state)
     try:
         yield
@@ -49,18 +52,16 @@ def interruptible(state: Callable[[], str]) -> Iterator[None]:
 
 
 def end() -> NoReturn:
-    """Says what is there, and ends the process at once.
-
-    Compiled work that was cut off need not survive the interpreter's own end.
-    """
+    """Removes unfinished files, prints what is left, and ends the process at once."""
     try:
-        # The module may not be imported yet, or not to its end.
+        # The module may not be imported yet, or only partly.
         getattr(sys.modules.get("learndyn.records.files"), "discard", lambda: None)()
-        said = "; ".join(["interrupted", *(state() for state in _states[-1:])])
+        message = "; ".join(["interrupted", *(state() for state in _states[-1:])])
         if os.isatty(1):
             os.write(1, SHOW_CURSOR)
-        # While a bar is shown, sys.stderr is the bar's, which does not print any more.
+        # While a progress bar is shown, sys.stderr is a proxy of rich, which no longer prints.
         stream = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
-        print(f"learndyn: {said}", file=stream, flush=True)
+        print(f"learndyn: {message}", file=stream, flush=True)
     finally:
+        # Not sys.exit: compiled code that still runs may crash while the interpreter shuts down.
         os._exit(130)

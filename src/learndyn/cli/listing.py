@@ -4,6 +4,6 @@ from learndyn.studies import registry
 
 
 def list_studies() -> None:
-    """Lists the studies, one a line."""
+    """Lists the studies, one per line."""
     for name in registry.names():
         print(f"{name}  {registry.title(name)}")

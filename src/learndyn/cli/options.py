@@ -1,58 +1,88 @@
-"""Arguments that commands share, and how they are read."""
+"""Options that several commands share, and how they are parsed."""
 
 import os
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
-from learndyn.numerics.checks import positive_int, seed
+from learndyn.runtime.checks import positive_int, seed
 
 STUDY = Annotated[str, typer.Argument(help="paper/figure, as `learndyn list` shows it")]
 PRESET = Annotated[str, typer.Option(help="quick or paper")]
 OUT = Annotated[str, typer.Option(help="folder for the results")]
 SET = Annotated[
     list[str] | None,
-    typer.Option("--set", help="name=value, or name=a,b,c where a preset has several"),
+    typer.Option("--set", help="name=value, or name=a,b,c for a parameter with several values"),
 ]
-DATA_DIR = Annotated[str, typer.Option(help="folder of real data files")]
+DATA_DIR = Annotated[str, typer.Option(help="folder with data files of real data sets")]
 
-CHECKS = {"runs": positive_int, "key": seed}  # of parameters that many studies have
+CHECKS = {"runs": positive_int, "key": seed}  # parameters that many studies have
 
 
 def use_data(folder: str) -> None:
-    """Makes a folder of real data files known to studies, where one is given."""
-    from learndyn.problems.files import VARIABLE, data_folder
+    """Tells studies, and the processes they start, where data files are; "" changes nothing."""
+    from learndyn.problems.readers.files import VARIABLE, data_folder
 
     if folder:
         os.environ[VARIABLE] = str(data_folder(folder))
 
 
+def require_device() -> None:
+    """Raises a ValueError if JAX finds no device."""
+    import jax
+
+    try:
+        jax.devices()
+    except Exception:  # a RuntimeError or an AssertionError, depending on the platform
+        platforms = os.environ.get("JAX_PLATFORMS", "")
+        allowed = "a platform that JAX finds on this computer, such as 'cpu'"
+        raise ValueError(f"JAX_PLATFORMS: got {platforms!r}; allowed is {allowed}") from None
+
+
 def settings(pairs: list[str]) -> dict[str, str]:
-    """Name → text, of texts name=value."""
-    found = {}
+    """Parses texts `name=value`; returns name → value, still as text."""
+    values: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             raise ValueError(f"--set: got {pair!r}; allowed is name=value")
-        found[name] = value
+        if name in values:
+            raise ValueError(
+                f"--set {name}: got {values[name]!r} and {value!r}; allowed is one value"
+            )
+        values[name] = value
     for name, check in CHECKS.items():
-        if name in found:
-            check(f"--set {name}", number(found[name]))
-    return found
+        if name in values:
+            check(f"--set {name}", number(values[name]))
+    return values
 
 
 def integers(runs: str | None, key: str | None) -> dict[str, str]:
-    """Those of `--runs` and `--key` that are given, as settings."""
-    given = {"runs": runs, "key": key}
+    """The options `--runs` and `--key`, checked, as settings; without those that are None."""
     return {
         name: str(CHECKS[name](f"--{name}", number(text)))
-        for name, text in given.items()
+        for name, text in {"runs": runs, "key": key}.items()
         if text is not None
     }
 
 
+def require_apart(settings: Iterable[str], others: Iterable[str], option: str) -> None:
+    """Raises a ValueError if `--set` and another option set the same parameter.
+
+    Args:
+        settings: names that `--set` sets.
+        others: names that the other option sets.
+        option: the other option, with {} in place of the name.
+    """
+    for name in sorted({*settings} & {*others}):
+        raise ValueError(
+            f"--set {name}: got {option.format(name)} as well; allowed is one of the two"
+        )
+
+
 def number(text: str) -> int | str:
-    """The integer that a text is, else the text, for a check to name."""
+    """The text as an integer, or unchanged if it is none, so that a check can quote it."""
     try:
         return int(text)
     except ValueError:

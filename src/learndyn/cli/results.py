@@ -8,15 +8,25 @@ import typer
 
 def write_results(
     folder: Annotated[str, typer.Argument(help="folder of kept results")] = "docs/results",
+    force: Annotated[bool, typer.Option("--force", help="replace any README.md there")] = False,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="run quick presets of studies whose text has changed")
+    ] = False,
 ) -> None:
-    """Writes the README.md of a folder of kept results from the files in it."""
+    """Writes README.md in a folder of kept results, from the files there."""
     from learndyn.records import whole_file
-    from learndyn.studies import summary
+    from learndyn.studies import confirmation, summary
 
     path = pathlib.Path(folder)
     if not path.is_dir():
         raise ValueError(f"folder: got {folder!r}; allowed is a folder of kept results")
-    text = summary.written(path)
-    with whole_file(path / "README.md") as part:
+    readme = path / "README.md"
+    if not (force or summary.is_own(readme)):
+        allowed = "one that `learndyn results` wrote, or any with --force"
+        raise ValueError(f"{readme}: got a file written by others; allowed is {allowed}")
+    for name in summary.kept(path) if confirm else ():
+        print(f"{name}: {confirmation.confirm(path / name, name)}", flush=True)
+    text = summary.written(path)  # after the confirmations, which it mentions
+    with whole_file(readme) as part:
         part.write_text(text, encoding="utf-8")
-    print(f"{path / 'README.md'}: {len(summary.kept(path))} results")
+    print(f"{readme}: {len(summary.kept(path))} results")

@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,46 +29,56 @@ def run(
     runs: Annotated[str | None, typer.Option(help="number of runs", metavar="INTEGER")] = None,
     key: Annotated[str | None, typer.Option(help="seed", metavar="INTEGER")] = None,
     data_dir: DATA_DIR = "",
-    all_: Annotated[bool, typer.Option("--all", help="every study of the paper STUDY")] = False,
-    workers: Annotated[str, typer.Option(help="studies at a time", metavar="INTEGER")] = "",
+    all_: Annotated[
+        bool, typer.Option("--all", help="run all studies of a paper; STUDY is the paper")
+    ] = False,
+    workers: Annotated[
+        str, typer.Option(help="with --all, studies at a time", metavar="INTEGER")
+    ] = "",
 ) -> None:
-    """Runs a study: data.nc, figure.png, figure.svg, claims.json, and a table of claims."""
-    given = options.integers(runs=runs, key=key)  # before the imports, which take their time
+    """Runs a study; writes data, figures and claims; prints a table of the claims."""
+    # Options are checked before the slow imports, so that a typo is reported at once.
+    integers = options.integers(runs=runs, key=key)
     if all_:
-        if set_ or given:
-            raise ValueError("--all: came with parameters of one study; allowed is --preset alone")
+        if set_ or integers:
+            raise ValueError("--all: got parameters of one study as well; allowed is only --preset")
         shared = ["--preset", preset, *(["--data-dir", data_dir] if data_dir else [])]
         raise typer.Exit(run_all(study, out, workers, shared))
     if workers:
-        raise ValueError("--workers: came without --all; allowed is both, or neither")
-    from learndyn.numerics.progress import reporting
+        raise ValueError("--workers: got it without --all; allowed are both, or neither")
     from learndyn.records import save
     from learndyn.records.schema import Stopwatch
+    from learndyn.runtime.progress import reporting
     from learndyn.studies import registry, results
-    from learndyn.studies.claims import complaints
     from learndyn.studies.tables import show_claims, tally_line
+    from learndyn.studies.verdicts import complaints
 
-    found = registry.find(study)
+    module = registry.find(study)
     options.use_data(data_dir)
-    own, listed = registry.preset_of(found, preset), registry.fails(found, preset)
-    params = registry.with_settings(own, options.settings(set_ or []) | given)
+    own, listed = registry.preset_of(module, preset), registry.fails(module, preset)
+    settings = options.settings(set_ or [])
+    options.require_apart(settings, integers, "--{}")
+    params = registry.with_settings(own, settings | integers)
+    options.require_device()
     folder = writable(out or os.path.join("results", study))
     print(f"{study}, preset {preset}: {params}", flush=True)
     origin, watch = results.describe(study, preset, params, own), Stopwatch()
-    # The bar ends last: with no one left to read it, the files are there all the same.
     differs = origin["differs"]
-    with (
-        whole_files(folder, FILES) as write,
-        _blaming(differs),
-        reporting(True, study) as report,
-    ):
-        data = found.compute(params, report)
+    # The progress bar ends after the files are written: if its terminal is gone and it fails, the
+    # files exist all the same.
+    with whole_files(folder, FILES) as write, reporting(True, study) as report:
+        with _blaming(differs):
+            data = module.compute(params, report)
         data.attrs |= {"study": study, "preset": preset, "params": json.dumps(origin["params"])}
         write("data.nc", lambda path: save(data, path), whole=contextlib.nullcontext)
-        claims = found.check(data)
-        said = results.to_json(origin | {"seconds": watch.seconds()}, claims, listed)
-        write("claims.json", lambda path: path.write_text(said, encoding="utf-8"))
-        figure = found.draw(data)
+        with _blaming(differs):
+            claims = module.check(data)
+        text = results.to_json(origin | {"seconds": watch.seconds()}, claims, listed)
+        write("claims.json", lambda path: path.write_text(text, encoding="utf-8"))
+        with _blaming(differs):
+            figure = module.draw(data)
+            # Ticks that cannot be placed raise an error only here, not in `draw`.
+            figure.draw_without_rendering()
         write("figure.png", lambda path: figure.savefig(path, dpi=160))
         write("figure.svg", lambda path: figure.savefig(path))
         report(1.0)
@@ -81,28 +92,38 @@ def run(
 
 @contextlib.contextmanager
 def _blaming(differs: Mapping[str, Sequence[Any]]) -> Iterator[None]:
-    """What breaks only because a parameter is not the preset's is bad input, and names it."""
+    """Turns any error into a ValueError that names the parameters changed from the preset.
+
+    The presets run, so the changed parameters are the cause: it is bad input, not a bug.
+    """
     try:
-        yield
-    except (ArithmeticError, IndexError, KeyError, ValueError) as error:
-        if not set(differs) - {"key"} or str(error).startswith("--set"):
+        with warnings.catch_warnings():
+            if differs:  # the error line replaces warnings about overflows and underflows
+                warnings.simplefilter("ignore", RuntimeWarning)
+            yield
+    except OSError:  # a missing or unwritable file has nothing to do with the parameters
+        raise
+    except Exception as error:  # of any kind: memory, ranges, names unknown to the study
+        # A study has to run at every key: there an error is a bug.
+        if not set(differs) - {"key"}:
             raise
-        why = str(error).partition("\n")[0]
+        why = str(error).partition("\n")[0] or type(error).__name__
         raise ValueError(
-            f"--set: got {_given(differs)}, with which the study breaks off ({why}); "
-            "allowed are values nearer to the presets'"
+            f"--set: got {_changed(differs)}, with which the study fails ({why}); "
+            "allowed are values closer to the presets"
         ) from error
 
 
-def _given(differs: Mapping[str, Sequence[Any]]) -> str:
+def _changed(differs: Mapping[str, Sequence[Any]]) -> str:
     return ", ".join(f"{name}={here}" for name, (_, here) in differs.items())
 
 
 def _require_measured(claims: Sequence["Claim"], differs: Mapping[str, Sequence[Any]]) -> None:
-    """Where a setting leaves nothing to measure it is bad input: no claim of the paper fails."""
+    """Raises a ValueError if the changed parameters leave a claim without anything to measure."""
     for claim in claims:
+        # A claim fails on NaN. Nothing was measured, so it would be wrong to say that it fails.
         if claim.status == "fails" and not math.isfinite(claim.measured):
             raise ValueError(
-                f"--set: got {_given(differs)}, which leaves nothing to measure for "
-                f"{claim.name!r}; allowed are larger sizes, as the presets have"
+                f"--set: got {_changed(differs)}, which leaves nothing to measure for "
+                f"{claim.name!r}; allowed are larger sizes, such as those of the presets"
             )

@@ -1,31 +1,41 @@
 """`learndyn show`."""
 
 import inspect
+import re
+from typing import TYPE_CHECKING
 
 from learndyn.cli.options import STUDY
 
+if TYPE_CHECKING:
+    from learndyn.studies.claims import Sentence
+
 
 def show(study: STUDY) -> None:
-    """Shows a study: title, parameters of its presets, time, data, claims."""
+    """Shows a study: title, parameters of its presets, time, data, claims, notes."""
     from learndyn.studies import registry, sources, times
 
-    found = registry.find(study)
-    print(f"{study}  {found.TITLE}\n\n{inspect.getdoc(found)}\n\nParameters")
-    for row in _parameters(found.PRESETS):
+    module = registry.find(study)
+    print(f"{study}  {module.TITLE}\n\n{inspect.getdoc(module) or ''}\n\nParameters")
+    for row in _parameters(module.PRESETS):
         print(f"  {row}")
-    read = sources.readers(study)
     print(f"\nTime: quick under 1 min on two cores; paper {times.of_paper(study)}")
-    print(f"Data: quick reads no files; paper {_data(read)}\n\nClaims")
-    claims = sources.claims(study)
-    told = [(said, source) for said, source in claims if any(map(str.isalpha, said))]
-    for statement, source in told:
-        print(f"  {statement} ({source})")
-    if len(told) < len(claims):
-        print("  and others, whose sentences are made of data alone")
+    print(f"Data: quick reads no files; paper {_data(sources.readers(study))}\n\nClaims")
+    for sentence in module.CLAIMS.values():
+        print(f"  {_line(sentence)}")
+
+
+def _line(sentence: "Sentence") -> str:
+    """The statement with its source and kind, and the tolerance with its reason."""
+    kind = "" if sentence.kind == "claim" else f", {sentence.kind}"
+    text = f"{sentence.statement} ({sentence.source}{kind})"
+    if within := sentence.within:
+        text += f"; within {within.value:g}" if within.value else ""
+        text += f"; because: {within.because}"
+    return re.sub(r"\{[^{}]*\}", "…", text)
 
 
 def _parameters(presets) -> list[str]:
-    """Name and value in every preset, in columns."""
+    """One line per parameter: its name, and its value in every preset."""
     names = list(vars(next(iter(presets.values()))))
     rows = [["", *presets], *([n, *(str(getattr(p, n)) for p in presets.values())] for n in names)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

@@ -7,19 +7,21 @@ from typing import Annotated, Any
 import typer
 
 from learndyn.cli import options
+from learndyn.cli.interruption import interruption_message
 from learndyn.cli.options import DATA_DIR, PRESET, SET
-from learndyn.cli.writing import interruptible
-from learndyn.numerics.checks import positive_int
+from learndyn.runtime.checks import positive_int
 
 STUDY = Annotated[str, typer.Argument(help="paper/figure, as `learndyn list` shows it")]
 AXIS = Annotated[
     list[str] | None,
     typer.Option("--axis", help="name=a,b,c or name=first:last:count[:log] or name=first:end"),
 ]
-STORE = Annotated[str, typer.Option(help="where the data are kept, a Zarr store")]
-WORKERS = Annotated[str, typer.Option(help="processes on this computer", metavar="INTEGER")]
+STORE = Annotated[str, typer.Option(help="location of the Zarr store that keeps the data")]
+WORKERS = Annotated[
+    str, typer.Option(help="number of processes on this computer", metavar="INTEGER")
+]
 SCHEDULER = Annotated[str, typer.Option(help="address of a Dask scheduler")]
-SECONDS = Annotated[float | None, typer.Option(help="that a point may take")]
+SECONDS = Annotated[float | None, typer.Option(help="time limit per point")]
 
 
 def sweep(
@@ -31,17 +33,20 @@ def sweep(
     workers: WORKERS = "",
     scheduler: SCHEDULER = "",
     seconds: SECONDS = None,
-    extend: Annotated[bool, typer.Option(help="the axes have more values than the store")] = False,
-    resume: Annotated[str, typer.Option(help="a store to go on with")] = "",
-    status: Annotated[str, typer.Option(help="a store to report on")] = "",
+    extend: Annotated[bool, typer.Option(help="add new values of the axes to the store")] = False,
+    resume: Annotated[str, typer.Option(help="continue the sweep of this store")] = "",
+    status: Annotated[str, typer.Option(help="report the progress of this store")] = "",
     data_dir: DATA_DIR = "",
 ) -> None:
-    """Runs a study over a grid of its parameters, into a store that can be gone on with."""
+    """Runs a study over a grid of its parameters; an interrupted sweep can be continued."""
     from learndyn.cli.axes import axes_of
     from learndyn.studies.evaluation import Evaluation
 
     if sum(map(bool, (study, resume, status))) != 1:
-        raise ValueError("sweep: allowed is one of a study, --resume STORE and --status STORE")
+        raise ValueError(
+            "sweep: got none or several; allowed is one of a study, --resume STORE and "
+            "--status STORE"
+        )
     with _extra():
         from learndyn import sweeping
     if status:
@@ -49,26 +54,30 @@ def sweep(
     options.use_data(data_dir)
     place = resume or store
     if not place:
-        raise ValueError("--store: nothing came; allowed is a location for the data")
-    go_on = lambda: f"what has finished is kept; go on with: learndyn sweep --resume {place}"
-    function = Evaluation(study, preset, options.settings(set_ or []))
+        raise ValueError("--store: got nothing; allowed is a location for the data")
+    hint = lambda: f"finished points are kept; continue with: learndyn sweep --resume {place}"
+    settings = options.settings(set_ or [])
+    function = Evaluation(study, preset, settings)
     axes = axes_of(axis or [], function.params()) if study else {}
-    with interruptible(go_on), _client(workers, scheduler) as client:
-        given: dict[str, Any] = {"client": client, "seconds": seconds}
+    options.require_apart(settings, axes, "--axis {}")
+    options.require_device()
+    with interruption_message(hint), _client(workers, scheduler) as client:
         if resume:
-            sweeping.resume(resume, **given)
+            sweeping.resume(resume, client=client, seconds=seconds)
         else:
-            sweeping.sweep(function, axes, store=store, extend=extend, **given)
+            sweeping.sweep(
+                function, axes, store=store, extend=extend, client=client, seconds=seconds
+            )
     raise typer.Exit(_report(place))
 
 
 @contextlib.contextmanager
 def _client(workers: str, scheduler: str) -> Iterator[Any]:
-    """What `--workers` and `--scheduler` ask for."""
+    """The Dask client or address for `--workers` and `--scheduler`; None for the default."""
     from learndyn.sweeping import local
 
     if workers and scheduler:
-        raise ValueError("--workers: came with --scheduler; allowed is one of them")
+        raise ValueError("--workers: got --scheduler as well; allowed is one of the two")
     if not workers:
         yield scheduler or None
         return
@@ -77,19 +86,20 @@ def _client(workers: str, scheduler: str) -> Iterator[Any]:
 
 
 def _report(store: str) -> int:
-    """Prints how far a store is; 1 where a point failed."""
+    """Prints the progress of a store; returns the exit code, 1 if a point failed."""
     from learndyn.sweeping import progress_of
 
     tally, failures = progress_of(store)
     for failure in failures:
         print(f"failed at {failure.point}: {failure.message}")
-    said = ", ".join(f"{count} {what}" for what, count in sorted(tally.items()) if count)
-    print(f"{store}: {said}")
+    counts = ", ".join(f"{count} {what}" for what, count in sorted(tally.items()) if count)
+    print(f"{store}: {counts}")
     return 1 if failures else 0
 
 
 @contextlib.contextmanager
 def _extra() -> Iterator[None]:
+    # Dask and Zarr are an optional extra; the ImportError says how to install it.
     try:
         yield
     except ImportError as error:

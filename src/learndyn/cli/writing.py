@@ -1,18 +1,23 @@
-"""Folders and files of results: whole or not there, whatever ends the work."""
+"""Folders and files of results. Files are complete or absent, even after an interruption."""
 
 import contextlib
 import pathlib
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 
-from learndyn.cli.interruption import interruptible
+from learndyn.cli.interruption import interruption_message
 
 
 def writable(out: str) -> pathlib.Path:
-    """The folder, made if need be, before any work is done."""
+    """Makes the folder if needed, and checks that files can be written there.
+
+    Called before a study runs, so that hours of work are not lost to a wrong path.
+    """
     folder = pathlib.Path(out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # Really writing is the only reliable test: permissions say nothing about full disks,
+        # quotas and read-only mounts.
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(b"?")
     except OSError as error:
@@ -23,14 +28,15 @@ def writable(out: str) -> pathlib.Path:
 
 @contextlib.contextmanager
 def whole_files(folder: pathlib.Path, names: Sequence[str]) -> Iterator[Callable[..., None]]:
-    """Writes files, each whole or not there; an interruption says which are missing.
+    """Writes files that are complete or absent; an interruption prints which are missing.
 
     Args:
-        folder: where they go.
-        names: the files.
+        folder: where the files go.
+        names: of all files that will be written.
 
     Yields:
-        write(name, writer, whole=whole_file): `whole` makes it so; `save` does by itself.
+        `write(name, writer, whole=whole_file)`: calls `writer(path)` in the context `whole`, which
+        renames a temporary file at the end. `save` does this itself and needs a null context.
     """
     from learndyn.records import whole_file
 
@@ -41,5 +47,5 @@ def whole_files(folder: pathlib.Path, names: Sequence[str]) -> Iterator[Callable
             writer(path)
         missing.remove(name)
 
-    with interruptible(lambda: f"missing in {folder}: {', '.join(missing)}"):
+    with interruption_message(lambda: f"missing in {folder}: {', '.join(missing)}"):
         yield write

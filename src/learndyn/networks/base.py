@@ -1,16 +1,19 @@
-"""What every network provides."""
+"""The interface of networks."""
 
 import abc
 import math
+from collections.abc import Mapping
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 
-from learndyn.numerics.types import Array
-from learndyn.numerics.values import Value
+from learndyn.networks.closed_forms import GaussianGradients, UnitSum
+from learndyn.networks.parts.dense_layers import DenseLayers
+from learndyn.runtime.types import Array, Weights
+from learndyn.runtime.values import Value
 
-Weights = Any  # a pytree of arrays: the network says which
 Shape = tuple[int | None, ...]  # None stands for any length
 
 
@@ -24,7 +27,7 @@ class AbstractNetwork(Value):
     @property
     @abc.abstractmethod
     def input_shape(self) -> Shape | None:
-        """The shape of one input; None where the network does not say."""
+        """The shape of one input; None if the network does not state it."""
 
     @abc.abstractmethod
     def output_shape(
@@ -41,34 +44,36 @@ class AbstractNetwork(Value):
         Args:
             rng: source of random numbers.
             input_shape: of one input.
-            target: the linear map to be learned, for initialisations that are aligned with it.
+            target: the linear map to be learned, for initialisations aligned with it.
 
         Returns:
             The weights, NumPy.
         """
 
     @property
-    def takes_one(self) -> bool:
-        """Whether x may come without its batch axis, which one example a step is faster without."""
+    def accepts_single_example(self) -> bool:
+        """Whether x may lack its batch axis, which is faster for steps of one example."""
         return False
 
     @property
     def gives_logits(self) -> bool:
-        """Whether outputs are unbounded, as a loss that has a softmax of its own expects."""
+        """Whether outputs are unbounded, as needed by a loss that applies a softmax itself."""
         return True
 
     @property
     def fixed_weights(self) -> Weights | None:
-        """The weights where the network itself states them, as some teachers do; else None."""
+        """The weights, if the network itself states them, as some teachers do; else None."""
         return None
 
     def like(self, input_shape: tuple[int, ...]) -> Weights | None:
-        """The weights' shapes, a pytree of `jax.ShapeDtypeStruct`; None where not known."""
+        """The weights' shapes, a pytree of `jax.ShapeDtypeStruct`; None if they are not known."""
+        # Only the shapes are used, so any seed will do. Initialisations are drawn in float64, and
+        # converted to the precision of a run afterwards.
         drawn = self.sample(np.random.default_rng(0), input_shape, None)
         return jax.tree.map(lambda w: jax.ShapeDtypeStruct(np.shape(w), np.float64), drawn)
 
     def dim_of(self, weights: Weights) -> int:
-        """The number of entries of an input, as given weights fix it (also while tracing)."""
+        """The number of entries of an input, from the weights (also while tracing)."""
         shape = self.input_shape
         if shape is None or None in shape:
             name = type(self).__name__
@@ -82,29 +87,65 @@ class AbstractNetwork(Value):
         """Whether the network is a linear map of its inputs, without a bias."""
         return False
 
+    @property
+    def is_matrix_product(self) -> bool:
+        """Whether weights are matrices (w_1, …, w_d), and the output is w_d ⋯ w_1 x."""
+        return False
+
+    def matrix_of(self, weights: Weights) -> Array | None:
+        """The matrix A of output = A x, if the weights are this matrix; else None."""
+        return None
+
+    @property
+    def unit_sum(self) -> UnitSum | None:
+        """The network as a sum of hidden units with known Gaussian averages; None if it is none."""
+        return None
+
+    def dense_layers(self, weights: Weights) -> DenseLayers | None:
+        """The dense layers that the network applies one after the other; None if it has others."""
+        return None
+
+    @property
+    def gaussian_gradients(self) -> GaussianGradients | None:
+        """Averages of input gradients at `fixed_weights` over Gaussian inputs; None if unknown."""
+        return None
+
     def check_input(self, input_shape: tuple[int, ...]) -> None:
-        """Raises a ValueError where inputs of a shape do not fit."""
+        """Raises a ValueError if the network does not accept inputs of a shape."""
         allowed = self.input_shape
-        if allowed is not None and not _fits(input_shape, allowed):
+        if allowed is None:
+            return
+        fits = lambda n, length: length is None or n == length
+        same = len(input_shape) == len(allowed) and all(map(fits, input_shape, allowed))
+        if not same:
             shown = tuple("any" if n is None else n for n in allowed)
             raise ValueError(f"network: got inputs of shape {input_shape}; allowed is {shown}")
 
     def check_weights(
         self, weights: Weights, input_shape: tuple[int, ...], name: str = "weights"
     ) -> None:
-        """Raises a ValueError where weights, so called, are not of this network's shapes."""
+        """Raises a ValueError, with `name` as the argument, if weights have other shapes."""
         like = self.like(input_shape)
         if like is None:
             return
-        came, allowed = (_shapes(tree) for tree in (weights, like))
+        shapes = lambda tree: [tuple(np.shape(leaf)) for leaf in jax.tree.leaves(tree)]
+        came, allowed = shapes(weights), shapes(like)
         if came != allowed:
             raise ValueError(f"{name}: got shapes {came}; allowed is {allowed}")
 
 
-def _fits(shape: tuple[int, ...], allowed: Shape) -> bool:
-    pairs = zip(shape, allowed, strict=False)
-    return len(shape) == len(allowed) and all(b is None or a == b for a, b in pairs)
-
-
-def _shapes(tree: Weights) -> list[tuple[int, ...]]:
-    return [tuple(np.shape(leaf)) for leaf in jax.tree.leaves(tree)]
+def check_learns(weights: Weights, name: str = "weights") -> None:
+    """Raises a ValueError if running statistics, which are not trained, are among the weights."""
+    is_state = lambda node: isinstance(node, eqx.nn.State | eqx.nn.StateIndex)
+    # flax keeps parameters and statistics side by side in one dict.
+    if isinstance(weights, Mapping) and {"params", "batch_stats"} <= {*weights}:
+        raise ValueError(
+            f"{name}: got 'batch_stats' beside 'params'; allowed are the params only, with the "
+            "statistics inside `apply`"
+        )
+    for node in jax.tree.leaves(weights, is_leaf=is_state):
+        if is_state(node) and jax.tree.leaves(node):  # an emptied state holds no statistics
+            raise ValueError(
+                f"{name}: got an equinox {type(node).__name__}, which is not trained; allowed are "
+                "weights only, with the state inside `apply`, or as_model(module)"
+            )

@@ -1,10 +1,10 @@
-"""Dense linear algebra in JAX that never hands a CPU more than one matrix at a time.
+"""Dense linear algebra in JAX that passes a CPU only one matrix at a time.
 
-jaxlib spreads a batched LAPACK call over XLA's threads and blocks the calling one until all parts
-are done. Two such calls in one program can block every thread that there is, for good. So here a
-batch, whether `vmap` or leading axes make it, is a loop on a CPU; elsewhere it is one batched call.
+jaxlib spreads a batched LAPACK call over XLA's threads and blocks the calling thread until all
+parts are done. Two such calls in one program can deadlock by blocking every thread. Here a batch,
+whether from `vmap` or from leading axes, is a loop on a CPU and one batched call elsewhere.
 
-What is traced takes these functions, never `jnp.linalg`. They have forward derivatives only.
+Traced code uses these functions instead of `jnp.linalg`. They support forward derivatives only.
 """
 
 from collections.abc import Callable
@@ -14,16 +14,17 @@ import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 
-from learndyn.numerics.types import Array
+from learndyn.runtime.types import Array
 
 
 def one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with a `vmap` that is a loop on a CPU, and as it was elsewhere.
+    """The function, with a `vmap` that is a loop on a CPU and the usual one elsewhere.
 
-    In the loop a `lax.cond` remains one: only the branch that is needed is computed.
+    Inside the loop `lax.cond` still computes only the branch that is needed, whereas an ordinary
+    `vmap` would compute both.
 
     Args:
-        function: of arrays, given by position.
+        function: takes arrays as positional arguments.
 
     Returns:
         The function, with forward derivatives.
@@ -35,6 +36,7 @@ def one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
     def rule(size, batched, *args):
         del size
 
+        # Arguments that are not batched stay outside the loop, so that they are not copied.
         def looped(*args):
             mapped = [arg if is_ else None for arg, is_ in zip(args, batched, strict=True)]
             pick = lambda arg, own: arg if own is None else own
@@ -47,7 +49,7 @@ def one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
     @single.defjvp
     def derivative(primals, tangents):
         n = len(primals)
-        # Its own loop, since the derivative calls LAPACK too.
+        # The derivative calls LAPACK too, so it needs a loop of its own.
         tangent = one_by_one(lambda *args: jax.jvp(function, args[:n], args[n:])[1])
         return single(*primals), tangent(*primals, *tangents)
 
@@ -59,6 +61,7 @@ def _over_leading_axes(function: Callable[..., Any], signature: str) -> Callable
 
 
 _eigh = _over_leading_axes(lambda A: tuple(jnp.linalg.eigh(A)), "(n,n)->(n),(n,n)")
+# The lambdas hide the optional arguments of `jnp.linalg`, which are not arrays to be batched.
 _cholesky = _over_leading_axes(lambda A: jnp.linalg.cholesky(A), "(n,n)->(n,n)")
 _solve = _over_leading_axes(jnp.linalg.solve, "(n,n),(n,m)->(n,m)")
 _solve_lower = _over_leading_axes(
@@ -119,5 +122,6 @@ def spectral_norm(A: Array) -> Array:
 
 
 def _with_columns(solver: Callable[..., Any], A: Array, b: Array) -> Array:
+    # Only a vector proper is a right-hand side (n,): in (…, n) leading axes would be ambiguous.
     b = jnp.asarray(b)
     return solver(A, b[:, None])[..., 0] if b.ndim == 1 else solver(A, b)

@@ -1,4 +1,4 @@
-"""Eigenvalues of a symmetric matrix that is known by its products alone."""
+"""Eigenvalues of a symmetric matrix that is known only through its products with vectors."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -11,12 +11,12 @@ from scipy.linalg import eigh_tridiagonal
 from scipy.sparse.linalg import eigsh
 
 from learndyn.numerics import dense
-from learndyn.numerics.types import Array
+from learndyn.runtime.types import Array
 
-SMALL = 64  # a matrix of this size is formed
-FIRST = 16  # basis vectors for which there is room at first
-TRACED = 64  # while tracing a larger matrix is multiplied by this often, rather than decomposed
-PLAIN = 512  # of a matrix of this size all eigenvalues are computed where one is asked for
+SMALL = 64  # operators up to this size are formed as a matrix
+FIRST = 16  # basis vectors for which memory is allocated at first
+TRACED = 64  # a larger traced matrix is multiplied by this many vectors instead of decomposed
+PLAIN = 512  # up to this size all eigenvalues are computed even where only one is needed
 Product = Callable[[np.ndarray], np.ndarray]
 
 
@@ -25,7 +25,7 @@ class Tridiagonal(NamedTuple):
 
     Attributes:
         diagonal: (products,).
-        beside: (products,): the last one couples to the next basis vector.
+        beside: the off-diagonal, (products,); its last entry couples to the next basis vector.
     """
 
     diagonal: np.ndarray
@@ -33,17 +33,17 @@ class Tridiagonal(NamedTuple):
 
     def eigen(self) -> tuple[np.ndarray, np.ndarray]:
         """Ascending Ritz values, and vectors as columns, in the Krylov basis."""
-        found: Any = eigh_tridiagonal(self.diagonal, self.beside[:-1])
-        return found
+        pair: Any = eigh_tridiagonal(self.diagonal, self.beside[:-1])
+        return pair
 
 
 def tridiagonals(product: Product, start: np.ndarray, most: int) -> Iterator[Tridiagonal]:
-    """Lanczos' matrix after each product, fully orthogonalised, in the precision of the start.
+    """The Lanczos matrix after each product, with full orthogonalisation.
 
     Args:
         product: v ↦ A v.
-        start: the first basis vector, of any length.
-        most: products at most; it ends before where the Krylov space is exhausted.
+        start: the first basis vector, of any norm; its precision is that of the iteration.
+        most: the largest number of products; fewer if the Krylov space is exhausted earlier.
 
     Yields:
         The matrix so far.
@@ -51,7 +51,7 @@ def tridiagonals(product: Product, start: np.ndarray, most: int) -> Iterator[Tri
     v, diagonal, beside, scale = start / np.linalg.norm(start), [], [], 0.0
     basis = np.empty((min(most, FIRST), v.size), v.dtype)
     for i in range(min(most, v.size)):
-        if i == len(basis):
+        if i == len(basis):  # doubled, so that few products cost little memory
             basis = np.concatenate([basis, np.empty_like(basis)])
         basis[i] = v
         w = np.asarray(product(v), v.dtype)
@@ -60,13 +60,18 @@ def tridiagonals(product: Product, start: np.ndarray, most: int) -> Iterator[Tri
         w = _orthogonal(w, basis[: i + 1])
         beside.append(float(np.linalg.norm(w)))
         yield Tridiagonal(np.array(diagonal), np.array(beside))
+        # What is left is rounding of the product (or NaN): its direction means nothing.
         if not beside[-1] > np.finfo(v.dtype).eps * scale:
             return
         v = w / v.dtype.type(beside[-1])
 
 
 def _orthogonal(w: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """The part of w that is orthogonal to rows; twice, where much cancels."""
+    """The part of w orthogonal to the rows of the basis.
+
+    If much of w cancels, rounding leaves components along the basis, and a second pass removes
+    them ("twice is enough", Kahan).
+    """
     before = w
     for _ in range(2):
         w = before - (basis @ before) @ basis
@@ -77,25 +82,27 @@ def _orthogonal(w: np.ndarray, basis: np.ndarray) -> np.ndarray:
 
 
 def largest_from(product: Product, start: np.ndarray, tolerance: float, most: int = 300) -> float:
-    """The largest eigenvalue, by as few products as its error allows.
+    """The largest eigenvalue, with as few products as the tolerance allows.
 
     The error of a Ritz value θ_1 with residual ρ is at most ρ, and about ρ²/(θ_1 − θ_2).
 
     Args:
         product: v ↦ A v.
         start: near the eigenvector, and not orthogonal to it.
-        tolerance: relative, of the eigenvalue.
-        most: products at most.
+        tolerance: relative error of the eigenvalue.
+        most: the largest number of products.
 
     Returns:
         The eigenvalue.
     """
     top = np.nan
-    for found in tridiagonals(product, start, most):
-        if not np.isfinite(found.diagonal[-1]):
+    for T in tridiagonals(product, start, most):
+        if not np.isfinite(T.diagonal[-1]):
             return np.nan
-        values, vectors = found.eigen()
-        top, residual = values[-1], found.beside[-1] * abs(vectors[-1, -1])
+        values, vectors = T.eigen()
+        # |A v − θ v| of the Ritz vector v, which is not formed: only the last basis vector has
+        # a neighbour outside the space.
+        top, residual = values[-1], T.beside[-1] * abs(vectors[-1, -1])
         gap = values[-1] - values[-2] if len(values) > 1 else 0.0
         if min(residual, residual**2 / max(gap, 1e-300)) <= tolerance * abs(top):
             break
@@ -108,7 +115,7 @@ def top_eigen(operator: Any, k: int, tolerance: float = 0.0) -> tuple[np.ndarray
     Args:
         operator: a matrix, or a `scipy.sparse.linalg.LinearOperator`.
         k: how many.
-        tolerance: relative, of eigenvalues; 0 is machine precision.
+        tolerance: relative error of the eigenvalues; 0 is machine precision.
 
     Returns:
         Values (k,) and vectors (size, k).
@@ -117,6 +124,7 @@ def top_eigen(operator: Any, k: int, tolerance: float = 0.0) -> tuple[np.ndarray
     if size <= SMALL or k >= size:
         values, vectors = np.linalg.eigh(formed(operator))
     else:
+        # ARPACK's own start vector differs from call to call; a fixed one makes this repeatable.
         start = np.random.default_rng(0).standard_normal(size).astype(operator.dtype)
         solve: Any = eigsh
         values, vectors = solve(operator, k, which="LA", tol=tolerance, v0=start)
@@ -130,22 +138,22 @@ def spectral_norm(operator: Any) -> float:
         return float(np.abs(np.linalg.eigvalsh(formed(operator))).max())
     start = np.random.default_rng(0).standard_normal(operator.shape[0]).astype(operator.dtype)
     if not np.any(operator @ start):
-        return 0.0  # ARPACK breaks off there
+        return 0.0  # ARPACK fails if the first product vanishes
     return float(abs(eigsh(operator, 1, which="LM", v0=start, return_eigenvectors=False)[0]))
 
 
 def formed(operator: Any) -> np.ndarray:
-    """The matrix itself, by one product a column, made symmetric."""
+    """The operator as a matrix, from one product per column, made symmetric."""
     matrix = operator @ np.eye(operator.shape[0], dtype=operator.dtype)
     return (matrix + matrix.T) / 2
 
 
 def largest_eigenvalue(A: Array) -> Any:
-    """The largest eigenvalue of one symmetric matrix, also while tracing.
+    """The largest eigenvalue of one symmetric matrix, concrete or traced.
 
-    While tracing that of a large matrix is the Ritz value of `TRACED` Lanczos vectors: from below,
-    and off by (log size/(2 TRACED))² of the spectrum's width where no gap separates it, else by
-    rounding.
+    For a large traced matrix it is the Ritz value of `TRACED` Lanczos vectors. That value is never
+    too large. If no gap separates the eigenvalue from the next, it is too small by
+    (log size/(2 TRACED))² times the width of the spectrum; otherwise only by rounding.
     """
     if isinstance(A, jax.core.Tracer):
         return dense.eigh(A)[0][-1] if len(A) <= TRACED else _largest_ritz(A)
@@ -159,7 +167,8 @@ def _largest_ritz(A: Array) -> Array:
     """The largest eigenvalue in the Krylov space of `TRACED` products, traced."""
     start = np.random.default_rng(0).standard_normal(len(A))
     first = jnp.asarray(start / np.linalg.norm(start), A.dtype)
-    least = 1e3 * jnp.finfo(A.dtype).eps * jnp.sqrt((A**2).sum() / len(A))  # else it is rounding
+    # A new basis vector shorter than this is rounding, relative to the typical eigenvalue of A.
+    least = 1e3 * jnp.finfo(A.dtype).eps * jnp.sqrt((A**2).sum() / len(A))
     zeros = jnp.zeros(TRACED, A.dtype)
 
     def extend(i, carry):
@@ -169,7 +178,9 @@ def _largest_ritz(A: Array) -> Array:
         for _ in range(2):
             w = w - (basis @ w) @ basis
         size = jnp.sqrt(w @ w)
-        # An exhausted space is filled up with the first quotient, which is none too large.
+        # The loop has a fixed length. Once the space is exhausted (v = 0) the rest of the diagonal
+        # is filled with the first Rayleigh quotient, which never exceeds the largest eigenvalue;
+        # zeros would exceed it if all eigenvalues were negative.
         diagonal = jnp.where(v @ v > 0.5, diagonal, diagonal.at[i].set(diagonal[0]))
         size = jnp.where(size > least, size, 0)
         v = jnp.where(size > 0, w / jnp.where(size > 0, size, 1), 0)

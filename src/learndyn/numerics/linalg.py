@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from learndyn.numerics.types import Array
+from learndyn.runtime.types import Array
 
 
 def symmetric(A: Array) -> Array:
@@ -18,7 +18,7 @@ def smallest_eigenvalue(C: np.ndarray) -> float:
 
 
 def orthonormal_rows(A: np.ndarray) -> np.ndarray:
-    """The closest matrix with orthonormal rows: A's polar factor (Haar for a Gaussian A)."""
+    """The closest matrix with orthonormal rows, A's polar factor; Haar-distributed for normal A."""
     u, _, vt = np.linalg.svd(A, full_matrices=False)
     return u @ vt
 
@@ -28,8 +28,8 @@ def distinct_eigenvalues(matrix: ArrayLike, tolerance: float = 1e-9) -> list[tup
 
     Args:
         matrix: symmetric, shape (n, n).
-        tolerance: eigenvalues closer than this, relative to the largest modulus, are one; the
-            default lies far above the rounding of the solver, about n · 1e-16.
+        tolerance: eigenvalues closer than this, relative to the largest modulus, count as equal;
+            the default lies far above the rounding error of the solver, about n · 1e-16.
 
     Returns:
         (eigenvalue, multiplicity), ascending; an eigenvalue within tolerance of zero is 0.0.
@@ -49,6 +49,6 @@ def distinct_eigenvalues(matrix: ArrayLike, tolerance: float = 1e-9) -> list[tup
 
 
 def eigenvalue_error(values: ArrayLike) -> float:
-    """n ε |H|: the backward error of a solver that gave these n eigenvalues of a symmetric H."""
+    """n ε |H|, the backward error of a solver that returned these n eigenvalues of symmetric H."""
     values = np.asarray(values, dtype=np.float64)
     return float(len(values) * np.finfo(np.float64).eps * np.abs(values).max())

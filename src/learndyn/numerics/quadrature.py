@@ -1,4 +1,4 @@
-"""Averages over Gaussian variables without closed forms."""
+"""Numerical averages over Gaussian variables, for functions without a closed form."""
 
 from collections.abc import Callable
 
@@ -9,14 +9,14 @@ from numpy.typing import ArrayLike
 def gaussian_average(
     f: Callable[[np.ndarray], np.ndarray], covariance: ArrayLike, nodes: int
 ) -> float:
-    """E[f(z)] for centred z of a covariance, by a product rule of Gauss and Hermite.
+    """E[f(z)] for centred Gaussian z, by a Gauss-Hermite product rule.
 
     Exact for polynomials up to degree 2 · nodes − 1 in each independent variable.
 
     Args:
         f: takes points (n, variables) and returns values (n,).
         covariance: of z, positive definite.
-        nodes: in each variable; the rule has nodes^variables points.
+        nodes: number of nodes per variable; the rule has nodes^variables points.
 
     Returns:
         The average.

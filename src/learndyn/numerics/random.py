@@ -28,22 +28,22 @@ Word = UInt32[Array, "..."]
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
-HELD_OUT_KEY = 2**31 - 1  # of examples to measure on: the same whatever the seed of the runs
+HELD_OUT_KEY = 2**31 - 1  # key of held-out examples: the same for every seed of the runs
 
 
 class Stream(enum.IntEnum):
-    """What the numbers of a step are for: every use has a stream of its own."""
+    """What the random numbers of a step are used for; each use has its own stream."""
 
     EXAMPLES = 0  # inputs, or which examples of a data set
     LABEL_NOISE = 1
-    CHI_NORMAL = 2  # the normal and the uniform number of a trial of a chi-square
+    CHI_NORMAL = 2  # the normal and the uniform number of one trial for a chi-square
     CHI_UNIFORM = 3
     SHUFFLE = 4  # the order of a pass over a data set
     NODES = 5  # perturbations of nodes
 
 
 def philox(counter: tuple[Word, Word, Word, Word], key: tuple[Word, Word]) -> tuple[Word, ...]:
-    """Ten rounds of Philox4x32 on one counter of four words and a key of two."""
+    """Ten rounds of Philox4x32 on a counter of four words and a key of two."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(10):
@@ -55,10 +55,10 @@ def philox(counter: tuple[Word, Word, Word, Word], key: tuple[Word, Word]) -> tu
 
 
 class Source(eqx.Module):
-    """The random numbers of one step of one run, or of steps and runs that broadcast.
+    """The random numbers of one step of one run, or of several steps and runs by broadcasting.
 
     Args:
-        key: that of the run, two 32-bit words; further axes are further runs.
+        key: key of the run, two 32-bit words; further axes are further runs.
         step: index of the step, below 2^63.
     """
 
@@ -68,14 +68,14 @@ class Source(eqx.Module):
     def normal(
         self, shape: tuple[int, ...], dtype, stream: int = Stream.EXAMPLES, first: int = 0
     ) -> Array:
-        """Standard normal numbers, from index `first` of a stream that shares none with others."""
+        """Standard normal numbers from index `first` on; streams share no numbers."""
         index = jnp.arange(math.prod(shape), dtype=jnp.uint32) + jnp.uint32(first)
-        make = lambda: self.normal_at(index, dtype, stream)
-        made = _kept(make, self.step >= 0)
-        return made.reshape(shape)
+        draw = lambda: self.normal_at(index, dtype, stream)
+        return _drawn_once(draw, self.step >= 0).reshape(shape)
 
     def normal_at(self, index: Word, dtype, stream: int = Stream.EXAMPLES) -> Array:
-        """The standard normal numbers of given index, broadcast with runs and steps."""
+        """The standard normal numbers at the given indices, broadcast with runs and steps."""
+        # One call of Philox gives four words: two normals of 64 bits, or four of 32.
         odd = (index & 1).astype(bool)
         if jnp.dtype(dtype) == jnp.float64:
             a, b, c, d = self._call(index >> 1, stream)
@@ -85,7 +85,7 @@ class Source(eqx.Module):
         return _box_muller(jnp.where(second, c, a), jnp.where(second, d, b), odd)
 
     def uniform_at(self, index: Word, stream: int = Stream.EXAMPLES) -> Array:
-        """Uniform float64 numbers in (0, 1], of given index."""
+        """Uniform float64 numbers in (0, 1] at the given indices."""
         a, b, _, _ = self._call(index, stream)
         return _unit(_join(a, b))
 
@@ -95,21 +95,23 @@ class Source(eqx.Module):
         a, b, c, d = self._call(index >> 2, stream)
         first, second = (index & 1).astype(bool), (index & 2).astype(bool)
         word = jnp.where(second, jnp.where(first, d, c), jnp.where(first, b, a))
+        # The upper half of a product, with the same bias as a remainder but without a division.
         scaled = (word.astype(jnp.uint64) * jnp.uint64(bound)) >> 32
         return scaled.astype(jnp.int32).reshape(shape)
 
     def permutation(self, size: int) -> Array:
         """The integers 0 … size − 1 in random order, every order as likely as any other."""
         index = jnp.arange(size, dtype=jnp.uint32)
+        # Sorting 64 random bits per entry: two of n entries coincide with probability n²/2^65.
         a, b, _, _ = self._call(index, Stream.SHUFFLE)
         return jnp.argsort(_join(a, b)).astype(jnp.int32)
 
     def chi_square_at(self, index: Word, degrees: Array) -> Array:
-        """Chi-square numbers, float64, of given index and non-negative degrees of freedom.
+        """Chi-square numbers in float64, at the given indices, of non-negative degrees of freedom.
 
-        With d = degrees/2 − 1/3, y = x/√(9d) and x normal, 2d (1 + y)³ is accepted with the
-        probability exp{3d [log(1 + y) − y + y²/2 − y³/3]} ≤ 1, for any d > 0. No degree of
-        freedom gives 0. What is drawn for one index does not depend on the others.
+        With d = degrees/2 − 1/3, y = x/√(9d) and x normal, 2d (1 + y)³ is accepted with
+        probability exp{3d [log(1 + y) − y + y²/2 − y³/3]} ≤ 1, for any d > 0. Zero degrees of
+        freedom give 0. The number at one index does not depend on the other indices.
         """
         shape = jnp.broadcast_shapes(
             index.shape, self.step.shape, self.key.shape[1:], degrees.shape
@@ -121,6 +123,7 @@ class Source(eqx.Module):
             count, value, done = carry
             place = index + (count << 20)  # trials of one index lie 2^20 apart
             y = self.normal_at(2 * place, jnp.float64, Stream.CHI_NORMAL) / jnp.sqrt(9 * d)
+            # y ≤ −1 is rejected below; here it must only not give a logarithm of zero.
             safe = jnp.maximum(y, -1 + 2.0**-53)
             chance = 3 * d * (jnp.log1p(safe) - y * (1 - y * (1 / 2 - y / 3)))
             accepted = (y > -1) & (jnp.log(self.uniform_at(place, Stream.CHI_UNIFORM)) < chance)
@@ -138,13 +141,13 @@ class Source(eqx.Module):
 
 
 def key_of_run(key: int, run: int) -> UInt32[Array, "2"]:
-    """The key of one run, two words: they depend on `key` (below 2^63) and `run` alone."""
-    with jax.enable_x64(True):  # else keys from 2^32 on would lose their upper half
+    """The key of one run, two words that depend only on `key` (below 2^63) and `run`."""
+    with jax.enable_x64(True):  # otherwise keys from 2^32 on would lose their upper half
         return _fold(key, run)
 
 
 def keys_of_runs(key: int, runs: slice) -> UInt32[Array, "2 runs"]:
-    """The keys of some runs, as `key_of_run` gives them; compiled once for each number of them."""
+    """The keys of several runs, as from `key_of_run`; compiled once per number of runs."""
     with jax.enable_x64(True):
         return _keys(np.int64(key), np.arange(runs.start, runs.stop, dtype=np.uint32))
 
@@ -155,20 +158,20 @@ def _keys(key: Array, runs: Array) -> UInt32[Array, "2 runs"]:
 
 
 def _fold(key: int | Array, run: int | Array) -> UInt32[Array, "2"]:
-    # The kind of key is named because a caller may have set another default.
+    # The implementation is named because a caller may have set another default.
     seeded = jax.random.key(key, impl="threefry2x32")
     return jax.random.key_data(jax.random.fold_in(seeded, run))
 
 
-def _kept(make: Callable[[], Array], true: Array) -> Array:
-    """make(), computed once: without it XLA's CPU compiler repeats the draw in every use.
+def _drawn_once(draw: Callable[[], Array], true: Array) -> Array:
+    """draw(), computed once: otherwise XLA's CPU compiler repeats the draw at every use.
 
-    It fuses what is elementwise into each of its uses, but not across a branch. `true` is
-    a condition that holds always, and that the compiler does not know.
+    The compiler fuses elementwise operations into each of their uses, but not across a branch.
+    `true` is a condition that always holds, which the compiler does not know.
     """
-    like = jax.eval_shape(make)
-    branch = lambda: jax.lax.cond(true, make, lambda: jnp.zeros(like.shape, like.dtype))
-    return jax.lax.platform_dependent(cpu=branch, default=make)
+    like = jax.eval_shape(draw)
+    branch = lambda: jax.lax.cond(true, draw, lambda: jnp.zeros(like.shape, like.dtype))
+    return jax.lax.platform_dependent(cpu=branch, default=draw)
 
 
 def _multiply(a: Word, b: int) -> tuple[Word, Word]:
@@ -181,17 +184,17 @@ def _join(high: Word, low: Word) -> Array:
 
 
 def _unit(bits: Array) -> Array:
-    """All bits as a number in (0, 1]: never 0, so that its logarithm is finite."""
+    """The bits as a number in (0, 1]: never 0, so that its logarithm is finite."""
     n = 8 * bits.dtype.itemsize
     real = jnp.float64 if n == 64 else jnp.float32
     return bits.astype(real) * real(2.0**-n) + real(2.0 ** -(n + 1))
 
 
 def _box_muller(radius: Array, angle: Array, odd: Array) -> Array:
-    """One of the two normal numbers that the bits of a radius and of an angle give.
+    """One of the two normal numbers from the bits of a radius and of an angle.
 
-    The two highest bits of the angle choose the sign and which of the two is the cosine;
-    the others are an angle in [−π/4, π/4).
+    The two highest bits of the angle choose the sign and which of the two is the cosine; the
+    other bits are an angle in [−π/4, π/4), where short polynomials are exact to rounding.
     """
     n = 8 * angle.dtype.itemsize
     signed = jnp.int64 if n == 64 else jnp.int32
@@ -204,7 +207,7 @@ def _box_muller(radius: Array, angle: Array, odd: Array) -> Array:
 
 
 def _sine_cosine(r: Array) -> tuple[Array, Array]:
-    """Taylor polynomials, to rounding for |r| ≤ π/4."""
+    """Sine and cosine by Taylor polynomials, exact to rounding for |r| ≤ π/4."""
     terms = 8 if r.dtype == jnp.float64 else 4
     square, real = r * r, r.dtype.type
     sine = cosine = real(0)

@@ -1,4 +1,4 @@
-"""A stiff solver for diffrax, where the Jacobian has a structure that makes it cheap to solve.
+"""A stiff solver for diffrax, for Jacobians whose structure makes linear systems cheap to solve.
 
 RODAS of Hairer and Wanner (Solving Ordinary Differential Equations II, Sec. IV.7): six
 stages, order 4 with an embedded error of order 3, stiffly accurate and L-stable. Each step
@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.numerics.types import Array
+from learndyn.runtime.types import Array
 
 Solve = Callable[[Any], Any]
 Linearise = Callable[[Any, Array], Solve]
@@ -61,6 +61,7 @@ class Rodas(diffrax.AbstractAdaptiveSolver):
     linearise: Linearise = eqx.field(static=True)
 
     term_structure: ClassVar = diffrax.AbstractTerm
+    # Never evaluated inside a step: `integrate` makes steps end on the times that are saved.
     interpolation_cls: ClassVar = diffrax.LocalLinearInterpolation
 
     def order(self, terms) -> int:
@@ -75,21 +76,21 @@ class Rodas(diffrax.AbstractAdaptiveSolver):
 
         def stage(i: Array, stages: Any) -> Any:
             slope = terms.vf(t0, _combined(y0, jnp.asarray(_A)[i], stages), args)
-            found = solve(_combined(slope, jnp.asarray(_C)[i] / tau, stages))
-            return jax.tree.map(lambda kept, new: kept.at[i].set(new), stages, found)
+            solution = solve(_combined(slope, jnp.asarray(_C)[i] / tau, stages))
+            return jax.tree.map(lambda kept, new: kept.at[i].set(new), stages, solution)
 
-        # A loop, so that slope and solve are compiled once, and not once a stage.
+        # A loop, so that slope and solve are compiled once and not once per stage.
         nothing = jax.tree.map(lambda y: jnp.zeros((len(_C), *y.shape), y.dtype), y0)
         stages = jax.lax.fori_loop(0, len(_C), stage, nothing)
         y1 = _combined(y0, jnp.asarray(_A)[-1], stages)
-        last = jax.tree.map(lambda kept: kept[-1], stages)
-        dense = {"y0": y0, "y1": y1}
-        return y1, last, dense, None, diffrax.RESULTS.successful
+        # y1 and the embedded solution of order 3 differ by the last stage alone.
+        error = jax.tree.map(lambda kept: kept[-1], stages)
+        return y1, error, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.successful
 
     def func(self, terms, t0, y0, args):
         return terms.vf(t0, y0, args)
 
 
 def _combined(base: Any, weights: Array, stages: Any) -> Any:
-    """The sum base + Σ weight · stage; stages that are still to come are zero."""
+    """base + Σ weight · stage; stages that are still to come are zero."""
     return jax.tree.map(lambda y, ks: y + jnp.tensordot(weights, ks, 1), base, stages)

@@ -1,15 +1,15 @@
-"""Eigenvalues and eigenvectors of a diagonal matrix plus one of rank one.
+"""Eigenvalues and eigenvectors of a diagonal matrix plus a matrix of rank one.
 
 The eigenvalues μ_j of D + ρ w wᵀ are the roots of the secular equation
 
     f(x) = 1 + ρ Σ_k w_k² / (d_k − x) = 0,
 
 one between every two neighbouring poles d_k and one beyond the last (Golub 1973). A root is
-kept as its nearest pole and the offset from it, so that every difference d_k − μ_j has full
+stored as its nearest pole and the offset from it, so that every difference d_k − μ_j has full
 relative accuracy however close the poles are. The eigenvectors ŵ_k / (μ_j − d_k) use the ŵ
 for which the computed μ_j are the exact eigenvalues (Gu and Eisenstat 1994, by Löwner's
-formula): they are orthogonal to rounding without any reorthogonalisation. Time is O(n²) and
-memory O(n): no n × n matrix is formed unless it is asked for.
+formula): they are orthogonal to rounding without any reorthogonalisation. The time is O(n²) and
+the memory O(n): no n × n matrix is formed unless `vectors` is called.
 """
 
 from collections.abc import Iterator
@@ -17,18 +17,18 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
-from learndyn.numerics.checks import finite
-from learndyn.numerics.types import Number
+from learndyn.runtime.checks import finite
+from learndyn.runtime.types import Number
 
-_BLOCK = 2**18  # entries of a block of n-vectors: a few of them stay in the processor's cache
-_MAX_ITERATIONS = 200
+_BLOCK = 2**18  # entries per block of n-vectors: a few blocks fit into the processor's cache
+_MAX_ITERATIONS = 200  # far more than Newton's method takes; bounds the halvings of a bracket
 _EPS, _TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 
 
 class RankOne:
     """The eigensystem of diag(d) + ρ w wᵀ.
 
-    Entries of w that are zero (or whose ρ w_k² underflows) are deflated: there d_k is an
+    Entries of w that are zero (or whose ρ w_k² underflows) are deflated: d_k is then an
     eigenvalue and the k-th unit vector its eigenvector.
 
     Args:
@@ -51,7 +51,8 @@ class RankOne:
 
     def __init__(self, d: ArrayLike, w: ArrayLike, rho: Number):
         d, w, rho = _checked(d, w, rho)
-        self._sign = -1.0 if rho < 0 else 1.0  # of −D − ρ w wᵀ where ρ < 0
+        # For ρ < 0 the negative of the matrix is solved, so that all weights below are positive.
+        self._sign = -1.0 if rho < 0 else 1.0
         live = abs(rho) * w**2 > _TINY
         self._dead = np.flatnonzero(~live)
         self._live = np.flatnonzero(live)[np.argsort(self._sign * d[live])]
@@ -59,9 +60,9 @@ class RankOne:
         self._pole, self._offset = _roots(self._d, abs(rho) * self._w**2)
         self._w = _corrected(self._d, self._w, self._pole, self._offset, abs(rho))
         roots = self._sign * (self._d[self._pole] + self._offset)
-        found = np.concatenate([roots, d[self._dead]])
-        self._ascending = np.argsort(found, kind="stable")
-        self.values = found[self._ascending]
+        values = np.concatenate([roots, d[self._dead]])
+        self._ascending = np.argsort(values, kind="stable")
+        self.values = values[self._ascending]
 
     def overlaps(self, v: ArrayLike) -> np.ndarray:
         """u_j · v for every normalised eigenvector u_j, without forming the eigenvectors.
@@ -76,13 +77,16 @@ class RankOne:
         v = np.asarray(v, dtype=np.float64)
         if v.ndim not in (1, 2) or len(v) != len(self.values):
             raise ValueError(f"v: got shape {v.shape}; allowed is ({len(self.values)}, ...)")
-        found, n = np.empty_like(v), len(self._live)
+        overlaps, n = np.empty_like(v), len(self._live)
         for rows in _blocks(n):
-            u = self._w / -_differences(self._d, self._pole[rows], self._offset[rows])
+            # d_k − μ_j in this order of operations: the difference of poles comes first, exactly
+            # as in the root finder, so that nothing cancels.
+            differences = (self._d - self._d[self._pole[rows], None]) - self._offset[rows, None]
+            u = self._w / -differences
             u /= np.linalg.norm(u, axis=1, keepdims=True)
-            found[rows] = u @ v[self._live]
-        found[n:] = v[self._dead]
-        return found[self._ascending]
+            overlaps[rows] = u @ v[self._live]
+        overlaps[n:] = v[self._dead]
+        return overlaps[self._ascending]
 
     def vectors(self) -> np.ndarray:
         """The eigenvectors as columns (n, n), in the order of `values`."""
@@ -105,11 +109,6 @@ def _blocks(n: int) -> Iterator[slice]:
     return (slice(first, min(first + rows, n)) for first in range(0, n, rows))
 
 
-def _differences(d: np.ndarray, pole: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    """d_k − μ_j, (roots, poles), without cancellation."""
-    return (d - d[pole, None]) - offset[:, None]
-
-
 def _roots(d: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Nearest pole and offset of the roots of 1 + Σ weights_k / (d_k − x), weights > 0.
 
@@ -130,7 +129,7 @@ def _roots(d: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _roots_between(d, weights, j, gap):
-    """Splits every interval at its middle, then solves in the half that holds the root."""
+    """Splits every interval at its middle, then solves in the half that contains the root."""
     terms = weights / ((d - d[j, None]) - gap[:, None] / 2)
     above, below = np.maximum(terms, 0).sum(axis=1), -np.minimum(terms, 0).sum(axis=1)
     right = 1 + above - below < 0
@@ -148,7 +147,7 @@ def _distances(d, weights, pole, side, low, high):
     """
     gaps = d - d[pole, None]
     gaps[np.arange(len(pole)), pole] = np.inf  # leaves the pole's own term out
-    t, found, left = high.copy(), high.copy(), np.arange(len(pole))
+    t, roots, left = high.copy(), high.copy(), np.arange(len(pole))
     for _ in range(_MAX_ITERATIONS):
         inverse = 1 / (gaps - (side * t)[:, None])
         rest = side * (1 + inverse @ weights)
@@ -157,27 +156,30 @@ def _distances(d, weights, pole, side, low, high):
         slope = rest + t * ((inverse * inverse) @ weights)
         low, high = np.where(g < 0, t, low), np.where(g < 0, high, t)
         step = _inside(t, g, slope, low, high)
-        found[left] = step
+        roots[left] = step
+        # Done if g is rounding of its terms, or if the step no longer changes t.
         open_ = (np.abs(g) > _EPS * size) & (np.abs(step - t) > _EPS * t)
         if not open_.any():
             break
         gaps, pole, side, left = gaps[open_], pole[open_], side[open_], left[open_]
         t, low, high = step[open_], low[open_], high[open_]
-    return found
+    return roots
 
 
 def _inside(t, g, slope, low, high):
-    """Newton's point, or the bracket's geometric middle where that lies outside."""
+    """Newton's point, or the geometric mean of the bracket if that point lies outside."""
     newton = t - g / np.where(slope > 0, slope, np.inf)
     fits = (slope > 0) & (newton >= low) & (newton <= high)
+    # The geometric mean, since brackets span many orders of magnitude; two roots, since the
+    # product of two tiny ends would underflow.
     return np.where(fits, newton, np.sqrt(low) * np.sqrt(high))
 
 
 def _corrected(d, w, pole, offset, rho):
     """ŵ from ŵ_i² = Π_j (μ_j − d_i) / (ρ Π_{j≠i} (d_j − d_i)), Löwner's formula.
 
-    A root is divided by a pole on its far side from d_i, so that all factors but the last lie
-    between 0 and 1: no partial product is smaller than the result.
+    Each root is divided by the pole on its far side from d_i, so that all factors but the last lie
+    between 0 and 1, and no partial product is smaller than the result.
     """
     squared = np.empty_like(d)
     following = np.append(d[1:], 0.0)

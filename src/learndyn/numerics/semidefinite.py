@@ -1,12 +1,12 @@
 """Factors of positive semidefinite matrices that may be singular, or indefinite by rounding.
 
-One rule says what is zero: what should be zero but for rounding is not above `rounding(n)` times
-what it is left of, which is the diagonal entry for a pivot, 1 for an eigenvalue of correlations,
-and the largest eigenvalue for others. The factors differ in what they are for:
+One rule decides what counts as zero: a number of at most `rounding(n)` times its scale. The scale
+of a pivot is the diagonal entry it was computed from, that of an eigenvalue of a correlation
+matrix is 1, and that of other eigenvalues is the largest one. There are three factorisations:
 
-    gram_factor      F Fᵀ = C with as few columns as C has rank; on NumPy arrays, once
-    root_times       V g for V Vᵀ = S, of many small matrices in every step of a compiled loop
-    symmetric_roots  S^½ and S^(-½), which follow S smoothly
+    gram_factor      F Fᵀ = C with as many columns as the rank of C; NumPy arrays, called once
+    root_times       V g for V Vᵀ = S; many small matrices in every step of a compiled loop
+    symmetric_roots  S^½ and S^(-½), which depend smoothly on S
 """
 
 import jax
@@ -16,14 +16,14 @@ from jaxtyping import Array, Bool, Float
 
 from learndyn.numerics import dense
 
-UNROLLED = 16  # above so many rows the unrolled form would compile for too long
+UNROLLED = 16  # with more rows the unrolled form would take too long to compile
 
 Matrices = Float[Array, "n n ..."]
 Vectors = Float[Array, "b n ..."]
 
 
 def rounding(n: int) -> float:
-    """What rounding in float64 may leave of 1, in matrices of n rows, where nothing should be.
+    """The size up to which a number computed in float64 counts as zero, for n rows of scale 1.
 
     16 n ε: sums of n terms err by about n ε, and the terms themselves come from such sums.
     """
@@ -33,16 +33,17 @@ def rounding(n: int) -> float:
 def gram_factor(C: np.ndarray, rank: int | None = None) -> np.ndarray:
     """A factor F with F Fᵀ = C, for positive semidefinite C (…, n, n).
 
-    By the eigenvalues of the correlations C_ij / √(C_ii C_jj), so that rows of very different
-    lengths are all kept: F Fᵀ has errors of rounding relative to √(C_ii C_jj). Where C is
-    indefinite, the error is as large as what is negative.
+    Uses the eigenvalues of the correlations C_ij / √(C_ii C_jj), so that rows of very different
+    lengths are all accurate: the error of F Fᵀ is rounding relative to √(C_ii C_jj). If C is
+    indefinite, the error is as large as its negative part.
 
     Args:
         C: the matrices.
-        rank: how many columns F has; what exceeds them is rounding. None is the largest rank.
+        rank: number of columns of F; further eigenvalues are taken for rounding. By default the
+            largest rank of all matrices.
 
     Returns:
-        F, (…, n, rank); where a matrix has less than that rank, its last columns are zero.
+        F, (…, n, rank); if a matrix has a smaller rank, its last columns are zero.
     """
     lengths = np.sqrt(np.maximum(np.einsum("...ii->...i", C), 0.0))[..., None]
     inverse = np.divide(1.0, lengths, out=np.zeros(lengths.shape), where=lengths > 0)
@@ -51,6 +52,7 @@ def gram_factor(C: np.ndarray, rank: int | None = None) -> np.ndarray:
     kept = values > rounding(C.shape[-1])
     F = lengths * vectors * np.sqrt(np.where(kept, values, 0.0))[..., None, :]
     columns = np.max(np.count_nonzero(kept, axis=-1)) if rank is None else rank
+    # eigh sorts ascending, so the columns that are zero come first.
     return F[..., ::-1][..., :columns]
 
 
@@ -59,6 +61,7 @@ def symmetric_roots(S: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Float[
     values, U = dense.eigh(S)
     kept = values > rounding(len(S)) * values[-1]
     roots = jnp.sqrt(jnp.where(kept, values, 0.0))
+    # The inner `where` keeps 1/0 out of the branch that is not taken: its derivative is NaN.
     inverses = jnp.where(kept, 1 / jnp.where(kept, roots, 1.0), 0.0)
     return (U * roots) @ U.T, (U * inverses) @ U.T
 
@@ -66,16 +69,17 @@ def symmetric_roots(S: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Float[
 def root_times(
     S: Matrices, g: Vectors, room: Array | None = None
 ) -> tuple[Vectors, Bool[Array, "n ..."]]:
-    """V g for the lower triangular root V of S, without keeping V.
+    """V g for the lower triangular root V of S, without storing V.
 
-    Cholesky without pivoting, the many matrices as trailing axes. A pivot that counts as zero
-    takes its column with it: relative to the lengths of rows, V Vᵀ then differs from S by at most
-    √rounding(n) in that column, and by rounding elsewhere.
+    A Cholesky factorisation without pivoting; the matrices of a batch are the trailing axes. If a
+    pivot counts as zero, so does its column: relative to the lengths of rows, V Vᵀ then differs
+    from S by at most √rounding(n) in that column, and by rounding elsewhere.
 
     Args:
         S: positive semidefinite matrices; only the lower triangle is read.
         g: vectors.
-        room: the largest rank that S can have; what exceeds it is rounding. None is any.
+        room: the largest rank that S can have; further pivots are taken for rounding. By default
+            there is no limit.
 
     Returns:
         V g, and which columns of V are not zero.
@@ -84,7 +88,7 @@ def root_times(
 
 
 def _unrolled(S, g, room):
-    """Entry by entry: the compiler then keeps what it needs in registers."""
+    """Entry by entry, so that the compiler can keep the entries in registers."""
     n = len(S)
     rest = [[S[i, k] for k in range(i + 1)] for i in range(n)]
     total, used, rank = [jnp.zeros(()) for _ in range(n)], [], 0
@@ -124,6 +128,7 @@ def _looped(S, g, room):
 def _pivot(pivot, diagonal, n, rank, room):
     """1/√pivot and True, or 0 and False where the pivot counts as zero."""
     kept = pivot > rounding(n) * diagonal
+    # Rounding can leave a pivot above the threshold where the rank is already complete.
     if room is not None:
         kept = kept & (rank < room)
     return jnp.where(kept, jax.lax.rsqrt(jnp.where(kept, pivot, 1.0)), 0.0), kept

@@ -1,7 +1,8 @@
 """The Stiefel manifold {S : SᵀS = I} of p × q matrices with orthonormal columns, p >= q.
 
-A plain descent method, so that a claim "this S is the nearest one" can be tested by searching
-for a nearer one. The retraction is a QR factorisation: no polar factor is taken anywhere.
+A plain descent method, so that the claim "this S is the nearest one" can be tested by searching
+for a nearer one. The retraction is a QR factorisation. No polar factor is used, since the claims
+under test are about polar factors.
 """
 
 from collections.abc import Callable
@@ -10,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from learndyn.numerics import checks
-from learndyn.numerics.types import Int
+from learndyn.runtime import checks
+from learndyn.runtime.types import Int
 
-_SUFFICIENT_DECREASE = 1e-4
-_MEMORY = 10
-_STEP_BOUNDS = (1e-10, 1e10)
+_SUFFICIENT_DECREASE = 1e-4  # Armijo's constant
+_MEMORY = 10  # a step must improve on the worst of so many values, not on the last one
+_STEP_BOUNDS = (1e-10, 1e10)  # where curvature is rounding, Barzilai-Borwein lengths are useless
 
 
 class Minimum(NamedTuple):
@@ -42,7 +43,7 @@ def random_point(p: Int, q: Int, rng: np.random.Generator) -> np.ndarray:
     Args:
         p: number of rows.
         q: number of columns, 0 <= q <= p.
-        rng: the generator that is drawn from.
+        rng: the random generator.
 
     Returns:
         S, shape (p, q).
@@ -64,18 +65,18 @@ def minimise(
 ) -> Minimum:
     """Minimises f(S) subject to SᵀS = I, from S0.
 
-    Steps S ← qf(S − τ grad f), with grad f = G − S sym(SᵀG) for the Euclidean gradient G,
-    Barzilai-Borwein lengths τ and a non-monotone backtracking (Wen and Yin 2013). For p = q the
-    manifold has two components, and the search stays in the one that holds S0.
+    The steps are S ← qf(S − τ grad f), with grad f = G − S sym(SᵀG) for the Euclidean gradient G,
+    Barzilai-Borwein lengths τ and non-monotone backtracking (Wen and Yin 2013). For p = q the
+    manifold has two components, and the search stays in that of S0.
 
     Args:
         value_and_gradient: S -> (f(S), Euclidean gradient of shape (p, q)).
         S0: the start, shape (p, q), with orthonormal columns.
-        tolerance: stops where |grad f| <= tolerance · max(|G|, smallest normal float).
+        tolerance: the search stops if |grad f| <= tolerance · max(|G|, smallest normal float).
         max_iterations: accepted steps after which the search gives up.
 
     Returns:
-        A `Minimum`; `converged` is False where the search gave up.
+        A `Minimum`; `converged` is False if the search gave up.
 
     Raises:
         ValueError: if S0 does not have orthonormal columns.
@@ -128,7 +129,7 @@ def _orthonormalise(A):
 
 def _backtrack(value_and_gradient, S, grad, reference, tau):
     slope = np.sum(grad * grad)
-    # Near the minimum f changes by less than its rounding: without slack every step is refused.
+    # Near the minimum f changes by less than its rounding error: without slack no step is accepted.
     slack = 16 * np.finfo(float).eps * abs(reference)
     while tau > np.finfo(float).tiny:
         S_new = _orthonormalise(S - tau * grad)

@@ -1,4 +1,4 @@
-"""The top eigenvectors of a symmetric matrix alone."""
+"""The top eigenvalues and eigenvectors of a symmetric matrix, without the others."""
 
 from collections.abc import Callable
 
@@ -7,21 +7,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.numerics import dense
-from learndyn.numerics.types import Array
+from learndyn.runtime.types import Array
 
-ALONE = 64  # rows up to which OpenBLAS decomposes a matrix on the thread that calls it
-LEAST, CYCLES = 4, 10  # vectors in a block of a Krylov space; restarts before all are computed
-ROUNDINGS = 8  # that a residual may have, of the largest eigenvalue
+ALONE = 64  # rows up to which OpenBLAS decomposes a matrix on the calling thread
+LEAST, CYCLES = 4, 10  # vectors per block of a Krylov space; restarts before all are computed
+ROUNDINGS = 8  # allowed residual, in units of ε times the largest eigenvalue
 
 
 def top_of(A: Array, s: int) -> tuple[Array, Array]:
-    """The top s eigenvalues, descending, and vectors of a matrix that is held, traced.
+    """The top s eigenvalues, descending, and eigenvectors of a traced matrix.
 
-    For larger matrices LAPACK takes threads of its own, which fight with XLA's for the cores: a
-    decomposition of 128 rows may take fifty times as long. On a CPU those of more than 64 rows are
-    therefore projected onto block Krylov spaces of 64 dimensions, which are restarted until the
-    residual |A v − λ v| of each of the s vectors is at most 8 ε λ_1. Where ten restarts do not
-    suffice, or s is above 16, all eigenvalues are computed.
+    For larger matrices LAPACK starts threads of its own, which compete with XLA's for the cores: a
+    decomposition of 128 rows may take fifty times as long. On a CPU, matrices of more than 64 rows
+    are therefore projected onto block Krylov spaces of 64 dimensions, which are restarted until
+    the residual |A v − λ v| of each of the s vectors is at most 8 ε λ_1. If ten restarts do not
+    suffice, or if s is above 16, all eigenvalues are computed.
 
     Args:
         A: symmetric and positive semi-definite, (size, size).
@@ -40,13 +40,13 @@ def top_of(A: Array, s: int) -> tuple[Array, Array]:
 
 
 def whole(A: Array, s: int) -> tuple[Array, Array]:
-    """The same, out of all eigenvalues."""
+    """The top s eigenvalues and eigenvectors, by a full decomposition."""
     values, vectors = dense.eigh(A)
     return values[::-1][:s], vectors[:, ::-1][:, :s]
 
 
 def _restarted(A: Array, s: int) -> tuple[Array, Array]:
-    """The same from Krylov spaces, or out of all where these do not converge."""
+    """The top s from restarted Krylov spaces; by a full decomposition if these do not converge."""
     allowed = ROUNDINGS * jnp.finfo(A.dtype).eps
     begin = np.random.default_rng(0).standard_normal((len(A), max(s, LEAST)))
 
@@ -60,8 +60,8 @@ def _restarted(A: Array, s: int) -> tuple[Array, Array]:
     V, none = jnp.asarray(begin, A.dtype), jnp.full(begin.shape[1], jnp.inf, A.dtype)
     first = 0, none, V, none[0]
     _, values, V, left = jax.lax.while_loop(goes_on, cycle, first)
-    found = lambda A: (values[:s], V[:, :s])
-    return jax.lax.cond(left <= allowed, found, lambda A: whole(A, s), A)
+    converged = lambda A: (values[:s], V[:, :s])
+    return jax.lax.cond(left <= allowed, converged, lambda A: whole(A, s), A)
 
 
 def _krylov(A: Array, V: Array) -> Array:
@@ -72,7 +72,7 @@ def _krylov(A: Array, V: Array) -> Array:
 
     def block(i, carry):
         Q, W = carry
-        for _ in range(2):  # what cancels in the first is rounding
+        for _ in range(2):  # the second pass removes what rounding left along Q
             W = dense.orthonormal(W - Q @ (Q.T @ W))
         return jax.lax.dynamic_update_slice(Q, W, (0, i * width)), A @ W
 
@@ -80,7 +80,7 @@ def _krylov(A: Array, V: Array) -> Array:
 
 
 def _ritz(product: Callable[[Array], Array], Q: Array, s: int) -> tuple[Array, Array]:
-    """Top Ritz values, descending, and vectors in a space with an orthonormal basis Q."""
+    """Top Ritz values, descending, and Ritz vectors in the space with orthonormal basis Q."""
     inner = Q.T @ product(Q)
     values, vectors = whole((inner + inner.T) / 2, s)
     return values, Q @ vectors
@@ -89,15 +89,15 @@ def _ritz(product: Callable[[Array], Array], Q: Array, s: int) -> tuple[Array, A
 def top_subspace(
     product: Callable[[Array], Array], basis: Array, steps: int
 ) -> tuple[Array, Array]:
-    """Subspace iteration with a Rayleigh-Ritz step at its end, traced.
+    """Traced subspace iteration with a Rayleigh-Ritz step at its end.
 
-    The error of an eigenvector shrinks by λ_{s+1}/λ_i a step; begun from the vectors of a matrix
-    that was a little different, a few steps do. Ritz values never exceed the eigenvalues.
+    The error of an eigenvector shrinks by λ_{s+1}/λ_i per step, so a few steps suffice from the
+    eigenvectors of a slightly different matrix. Ritz values never exceed the eigenvalues.
 
     Args:
         product: V ↦ A V, of a positive semi-definite A, (size, s) to (size, s).
-        basis: where to begin, (size, s), of columns that are not orthogonal to what is sought.
-        steps: products, but for the last.
+        basis: where to begin, (size, s); its columns must not be orthogonal to the eigenvectors.
+        steps: number of iterations; the Rayleigh-Ritz step takes one more product.
 
     Returns:
         Ritz values (s,), descending, and vectors (size, s).
@@ -108,7 +108,10 @@ def top_subspace(
 
 
 def orthonormal(V: Array, instead: Array) -> Array:
-    """Columns of V by Gram and Schmidt, each orthogonalised twice; `instead` of those that vanish.
+    """The columns of V after Gram-Schmidt; columns of `instead` replace those that vanish.
+
+    Each column is orthogonalised twice, since the first pass leaves rounding errors where much
+    cancels.
 
     Args:
         V: (size, s).
@@ -118,12 +121,12 @@ def orthonormal(V: Array, instead: Array) -> Array:
         (size, s).
     """
 
-    def column(i, found):
+    def column(i, done):
         v = V[:, i]
-        for _ in range(2):
-            v = v - found @ (found.T @ v)
+        for _ in range(2):  # columns still to come are zero in `done`, and change nothing
+            v = v - done @ (done.T @ v)
         size = jnp.sqrt(v @ v)
         unit = jnp.where(size > 0, v / jnp.where(size > 0, size, 1), instead[:, i])
-        return found.at[:, i].set(unit)
+        return done.at[:, i].set(unit)
 
     return jax.lax.fori_loop(0, V.shape[1], column, jnp.zeros_like(V))

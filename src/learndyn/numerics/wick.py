@@ -1,13 +1,13 @@
 """Moments of products of Gaussian variables, also under the powers of a quadratic form.
 
-For centred v with covariance C, a subset or mixture z of them with covariance Σ = E[z zᵀ] and
+For centred v with covariance C, linear combinations z of v with covariance Σ = E[z zᵀ] and
 cross = E[v zᵀ], and Δ = Σ_k c_k z_k² + noise · ε with an independent standard normal ε,
 
     E[e^{sΔ} f(v)] = Z(s) E[f(v)] under the tilted covariance S(s),
     S(s) = C + cross · 2sA (I − 2sΣA)⁻¹ crossᵀ,    Z(s) = det(I − 2sΣA)^(-1/2) e^{s² noise²/2},
 
 with A = diag(c). E[Δⁿ f] is n! times the coefficient of sⁿ, and f = v_a v_b v_c v_d obeys
-Wick's rule under S(s): four factors times any power of Δ cost three products of series.
+Wick's rule under S(s), so that four factors times any power of Δ take three products of series.
 """
 
 import math
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.numerics.types import Array
+from learndyn.runtime.types import Array
 
 
 class Series(NamedTuple):
@@ -49,7 +49,7 @@ def tilted(C: Array, cross: Array, sigma: Array, c: Array, noise: Array, highest
         sigma: covariance (m, m) of z.
         c: weights (m,) of the squares.
         noise: standard deviation of the Gaussian that is added to Δ.
-        highest: the largest power of Δ that is asked for.
+        highest: the largest power of Δ that is needed.
 
     Returns:
         The series up to that power.
@@ -61,7 +61,8 @@ def tilted(C: Array, cross: Array, sigma: Array, c: Array, noise: Array, highest
         power = power @ A_sigma
         logs.append(2 ** (k - 1) / k * jnp.trace(power) + (noise**2 / 2 if k == 2 else 0.0))
     Z = [jnp.ones(())]
-    for n in range(1, highest + 1):  # of n Z_n = Σ_k k (log Z)_k Z_{n−k}
+    # The exponential of a series: Z' = (log Z)' Z, so that n Z_n = Σ_k k (log Z)_k Z_{n−k}.
+    for n in range(1, highest + 1):
         Z.append(sum((k * logs[k] * Z[n - k] for k in range(1, n + 1)), jnp.zeros(())) / n)
     return Series(jnp.stack(Z), jnp.stack(S))
 
@@ -74,7 +75,7 @@ def means(series: Series, pairs: Pairs) -> Array:
 
 
 def covariance(series: Series, groups: Sequence[Pairs]) -> Array:
-    """The covariance matrix of all pairs of all groups, in their order."""
+    """The covariance matrix of all pairs, group by group."""
     mean = jnp.concatenate([means(series, group) for group in groups])
     second = jnp.block([[_products(series, a, b) for b in groups] for a in groups])
     return second - jnp.outer(mean, mean)
@@ -87,6 +88,7 @@ def _products(series: Series, a: Pairs, b: Pairs) -> Array:
     for k in range(n + 1):
         left = jnp.tensordot(series.Z[: k + 1], series.S[k::-1], axes=1)  # of Z(s) S(s)
         right = series.S[n - k]
+        # The three pairings of four variables.
         total += jnp.outer(left[a.u, a.w], right[b.u, b.w])
         total += left[jnp.ix_(a.u, b.u)] * right[jnp.ix_(a.w, b.w)]
         total += left[jnp.ix_(a.u, b.w)] * right[jnp.ix_(a.w, b.u)]
@@ -94,9 +96,9 @@ def _products(series: Series, a: Pairs, b: Pairs) -> Array:
 
 
 class Moments:
-    """E[Π_i v_i^(m_i)] of centred Gaussian variables, each computed once.
+    """The moments E[Π_i v_i^(m_i)] of centred Gaussian variables; each is computed once.
 
-    By Wick's theorem, E[v_i u] = Σ_j C_ij E[∂u/∂v_j].
+    Uses Wick's theorem, E[v_i u] = Σ_j C_ij E[∂u/∂v_j].
 
     Args:
         C: covariance (n, n).

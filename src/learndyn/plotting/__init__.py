@@ -1,4 +1,4 @@
-"""Draws records."""
+"""Figures of records and of sweeps."""
 
 from learndyn.plotting.legend import legend as legend
 from learndyn.plotting.panels import panels as panels

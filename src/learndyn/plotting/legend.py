@@ -1,4 +1,4 @@
-"""A legend that also explains what is drawn alike in several colours."""
+"""A legend that also explains line styles and markers used in several colours."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,13 +9,13 @@ GREY = "0.3"
 
 
 def legend(axis: Axes, styles: Mapping[str, Mapping[str, Any]] | None = None, **options) -> None:
-    """Adds a legend: what is labelled on the axis, then styles of lines and markers, in grey.
+    """Adds a legend: the labels of the axis, then line styles and markers, in grey.
 
     Args:
-        axis: where.
+        axis: the axis.
         styles: label → properties of a `Line2D`, such as `{"ls": ":"}`; `{"marker": "o"}` is a
             marker without a line.
-        options: of `Axes.legend`.
+        options: options of `Axes.legend`.
     """
     for label, style in (styles or {}).items():
         line = "none" if "marker" in style else "-"

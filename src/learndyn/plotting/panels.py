@@ -1,4 +1,4 @@
-"""Axes in rows."""
+"""Figures with axes in rows."""
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -9,8 +9,8 @@ def panels(count: int, *, columns: int = 2, size: tuple[float, float] = (4.6, 3.
 
     Args:
         count: number of axes.
-        columns: axes a row.
-        size: width and height of one, in inches.
+        columns: number of axes per row.
+        size: width and height of an axis, in inches.
 
     Returns:
         The figure and the list of axes.

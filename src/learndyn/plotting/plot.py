@@ -1,4 +1,4 @@
-"""`plot`: simulation markers and bands over theory lines and bands, labelled from the record."""
+"""`plot`: theories as lines, simulations as markers with bands, labelled from the records."""
 
 import itertools
 from collections.abc import Sequence
@@ -13,16 +13,15 @@ from matplotlib.lines import Line2D
 
 from learndyn.analysis import mean_and_error
 from learndyn.analysis.compare import is_approximate
-from learndyn.analysis.given import record_of
-from learndyn.numerics.checks import one_of, shown
 from learndyn.plotting.panels import panels
 from learndyn.plotting.swept import plot_swept
-from learndyn.records import require_match
+from learndyn.records import require_match, require_record
+from learndyn.runtime.checks import one_of, shown
 
-MARKERS = 24  # simulation points a curve
+MARKERS = 24  # markers per simulated curve
 LOG = ("", "x", "y", "xy", "auto")
-STYLES: tuple[Any, ...] = ("-", "--", ":", "-.")  # of lines, where the ten colours begin anew
-KEYS = 20  # entries of a variable that a panel names
+STYLES: tuple[Any, ...] = ("-", "--", ":", "-.")  # line styles, for when the ten colours repeat
+KEYS = 20  # largest number of entries of a variable that a panel names
 BAND = 2  # half width of a theory's band, in its standard deviations
 
 
@@ -36,29 +35,29 @@ def plot(
     x: str | None = None,
     **swept: Any,
 ) -> Figure:
-    """One panel for each variable: theory as lines, simulation as markers with a band.
+    """Plots one panel per variable: theory as lines, simulation as markers with a band.
 
     The simulation's band is the standard error of its mean. A theory that predicts a standard
-    deviation of its own (`fluctuations=True`) gets a light band of ± 2 of it, below: where a
-    single run should be.
+    deviation (`fluctuations=True`) has a light band of ± 2 standard deviations, where a single run
+    should lie.
 
     Args:
         record: a record of `solve`, or of `simulate` alone.
         simulation: a record of `simulate`, drawn over the first.
-        variables: which; None takes all that depend on time.
-        log: axes that are logarithmic: "", "x", "y", "xy", or "auto", where a wide
-            positive range makes it so.
-        same_system: whether the records must be of one system. False lets two systems be
-            drawn together; their unit of time must be one still, for it is the axis.
-        x: of data of a sweep, the axis to the right; they are drawn by `plot_swept`.
-        swept: what else that takes: `y`, `color`, `value`, `contours`.
+        variables: the variables to plot; None takes all that depend on time.
+        log: logarithmic axes: "", "x", "y", "xy", or "auto", which chooses them for wide positive
+            ranges.
+        same_system: whether the records must be of the same system. False allows drawing two
+            systems together; their unit of time must still be the same, since they share an axis.
+        x: for data of a sweep, the horizontal axis; they are drawn by `plot_swept`.
+        swept: further arguments of `plot_swept`: `y`, `color`, `value`, `contours`.
 
     Returns:
         The figure.
 
     Raises:
-        ValueError: for records of two systems or two units of time, and for variables or
-            axes that are not allowed.
+        ValueError: for records of different systems or units of time, and for variables or axes
+            that are not allowed.
     """
     if x is not None:
         return plot_swept(record, x=x, log=log, **swept)
@@ -66,9 +65,9 @@ def plot(
         raise ValueError(f"plot: got {', '.join(swept)} without x; allowed is both, for a sweep")
     one_of("log", log, LOG)
     one_of("same_system", same_system, (False, True))
-    names = _chosen(record_of("record", record), variables)
+    names = _chosen(require_record("record", record), variables)
     if simulation is not None:
-        _require_runs(record, record_of("simulation", simulation))
+        _require_runs(record, require_record("simulation", simulation))
         require_match(record, simulation, names=("record", "simulation"), same_system=same_system)
     figure, axes = panels(len(names))
     for axis, name in zip(axes, names, strict=True):
@@ -89,14 +88,14 @@ def curves(
     entries: Sequence[tuple[int, ...]] | None = None,
     std: xr.DataArray | None = None,
 ) -> None:
-    """Draws a variable against time: lines, or markers with a band where it has runs.
+    """Draws a variable against time: as lines, or as markers with a band if it has runs.
 
     Args:
-        axis: where.
-        values: the variable, with dimension time and perhaps run.
-        entries: which entries of the other dimensions; None takes each once (of a
-            student-student matrix the upper triangle).
-        std: the standard deviation that a theory predicts, drawn as a band of ± 2 of it.
+        axis: the axis to draw on.
+        values: the variable, with dimension time and possibly run.
+        entries: which entries of the other dimensions; None takes all (for a student-student
+            matrix the upper triangle).
+        std: the standard deviation that a theory predicts, drawn as a band of ± 2 of them.
     """
     others = [d for d in values.dims if d not in ("time", "run")]
     chosen = _entries(values, others) if entries is None else entries
@@ -112,8 +111,9 @@ def curves(
 
 
 def _curve(axis: Axes, curve: xr.DataArray, color: str, style: str) -> None:
+    curve = curve.dropna("time", how="all")  # a recorder may have read it at some of the times only
     time = curve["time"].values
-    if axis.get_yscale() == "log":  # a line to zero would be drawn as one to a small number
+    if axis.get_yscale() == "log":  # matplotlib would draw a line to zero as one to a small number
         curve = curve.where(curve > 0)
     if "run" not in curve.dims:
         axis.plot(time, curve.values, style, color=color, linewidth=1.4)
@@ -138,7 +138,8 @@ def _require_runs(record: xr.Dataset, simulation: xr.Dataset) -> None:
 
 
 def _chosen(record: xr.Dataset, variables: Sequence[str] | None) -> list[str]:
-    timed = [str(name) for name in record.data_vars if "time" in record[name].dims]
+    numeric = {n: v for n, v in record.data_vars.items() if v.dtype.kind in "fiub"}
+    timed = [str(name) for name, values in numeric.items() if "time" in values.dims]
     if not timed or "time" not in record.coords:
         raise ValueError("record: got no variable of time; allowed is a record")
     if variables is not None and not isinstance(variables, list | tuple):
@@ -160,7 +161,7 @@ def _entries(values: xr.DataArray, others: list) -> list[tuple[int, ...]]:
 
 
 def _scale(axis: Axes, values: xr.DataArray, log: str) -> bool:
-    """Sets the axes' scales; whether that of time is logarithmic, where time 0 has no place."""
+    """Sets the scales of the axes; returns whether time is logarithmic, without time 0."""
     time = values["time"].values
     positive = time[time > 0]
     wide_time = len(positive) > 3 and positive[-1] > 300 * positive[0]
@@ -175,7 +176,7 @@ def _scale(axis: Axes, values: xr.DataArray, log: str) -> bool:
 
 
 def _key(axis: Axes, values: xr.DataArray) -> None:
-    """Above the panel: which entry a colour is, as it is indexed."""
+    """Adds a key above the panel: the colour of each entry, by its index."""
     entries = _entries(values, [d for d in values.dims if d not in ("time", "run")])
     if not 1 < len(entries) <= KEYS:
         return
@@ -184,16 +185,11 @@ def _key(axis: Axes, values: xr.DataArray) -> None:
     lines = [Line2D([], [], ls=style, color=color) for style, color in styles]
     place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": min(len(entries), 5)}
     small = {"fontsize": 7, "handlelength": 1.2, "columnspacing": 1.0, "frameon": False}
-    # Beside the axes' own legend, which explains styles.
+    # In addition to the legend of the axes, which explains line styles.
     key = Legend(axis, lines, labels, borderaxespad=0.2, **place, **small)
     axis.add_artist(key)
-    for part in (key, *key.get_children()):  # it stands outside of the axes
+    for part in (key, *key.get_children()):  # it lies outside the axes
         part.set_clip_on(False)
-
-
-def _said(theory: xr.Dataset) -> str:
-    also = ", approximate" * is_approximate(theory)
-    return f"theory ({theory.attrs.get('order', '')}{also})"
 
 
 def _legend(axis: Axes, record: xr.Dataset, simulation: xr.Dataset | None) -> None:
@@ -205,7 +201,9 @@ def _legend(axis: Axes, record: xr.Dataset, simulation: xr.Dataset | None) -> No
             label = f"simulation, {runs} run{'s' * (runs > 1)}"
             axis.plot([], [], "o", color="0.3", markersize=3, label=label)
         else:
-            axis.plot([], [], "-", color="0.3", label=_said(each))
+            also = ", approximate" * is_approximate(each)
+            label = f"theory ({each.attrs.get('order', '')}{also})"
+            axis.plot([], [], "-", color="0.3", label=label)
             if any(f"{name}_std" in each for name in each.data_vars):
                 label = f"± {BAND} standard deviations at N = {each.attrs.get('size', '?')}"
                 axis.fill_between([], [], [], color="0.3", alpha=0.12, linewidth=0, label=label)

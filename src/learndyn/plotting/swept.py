@@ -1,4 +1,4 @@
-"""Swept data: a heat map or curves by colour over the axes of a sweep, with contours."""
+"""Figures of sweeps: a heat map, or coloured curves, over the axes of a sweep, with contours."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,12 +8,12 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from learndyn.numerics.checks import shown
 from learndyn.plotting.panels import panels
+from learndyn.runtime.checks import instance, shown
 
 WIDE = 30.0  # a positive range this wide is drawn on a logarithmic scale
 CURVES = "viridis"
-TICKS = 12  # of integers, up to which each has its tick
+TICKS = 12  # largest number of integers that all have a tick
 
 
 def plot_swept(
@@ -26,20 +26,20 @@ def plot_swept(
     contours: Mapping[str, float] | str | None = None,
     log: str = "auto",
 ) -> Figure:
-    """A heat map of a value over two axes, or curves of it over one, by colour.
+    """Plots a heat map of a value over two axes, or coloured curves of it over one.
 
-    What depends on other axes is averaged over them, where it is there (keys, runs).
+    Values are averaged over all other axes (keys, runs), without missing ones.
 
     Args:
-        data: of a sweep.
-        x: the axis to the right.
-        y: the axis upwards, for a heat map; None draws curves of the value.
-        color: the axis that colours curves; None draws one.
-        value: which variable; None takes the only one.
-        contours: landmarks that the function stored, drawn on top of a heat map: a variable,
-            whose contour at 1 is drawn, or variables with their levels.
-        log: scales that are logarithmic, of "x", "y" and "c" (the value); "auto" where a wide
-            positive range or, of an axis, equal ratios make it so.
+        data: the data of a sweep.
+        x: the horizontal axis.
+        y: the vertical axis of a heat map; None draws curves of the value.
+        color: the axis that colours the curves; None draws a single curve.
+        value: the variable to draw; None takes the only one.
+        contours: landmarks stored by the function, drawn on top of a heat map: a variable, whose
+            contour at 1 is drawn, or a dict of variables with their levels.
+        log: logarithmic scales, of "x", "y" and "c" (the value); "auto" chooses them for wide
+            positive ranges and for axes with equal ratios.
 
     Returns:
         The figure.
@@ -47,6 +47,7 @@ def plot_swept(
     Raises:
         ValueError: for names that the data do not have.
     """
+    instance("record", data, xr.Dataset, "a Dataset of a sweep")
     named = {"x": x, "y": y, "color": color}
     axes = [_axis(data, *each) for each in named.items() if each[1] is not None]
     name = _value(data, value)
@@ -66,8 +67,9 @@ def plot_swept(
 def _axis(data: xr.Dataset, argument: str, axis: str) -> str:
     if not isinstance(axis, str) or axis not in data.dims:
         known = ", ".join(map(str, data.dims))
-        said = f"{argument}: got {shown(axis)}; allowed are the data's dimensions: {known}"
-        raise ValueError(said)
+        raise ValueError(
+            f"{argument}: got {shown(axis)}; allowed are the data's dimensions: {known}"
+        )
     return axis
 
 
@@ -75,6 +77,8 @@ def _value(data: xr.Dataset, value: str | None) -> str:
     names = [str(n) for n, v in data.data_vars.items() if v.dtype.kind in "fiub"]
     if value is None and len(names) == 1:
         return names[0]
+    if not names:
+        raise ValueError("record: got no variable of numbers; allowed is a Dataset of a sweep")
     if value not in names:
         raise ValueError(f"value: got {value!r}; allowed is one of {', '.join(names)}")
     return value
@@ -103,7 +107,7 @@ def _wide(numbers: np.ndarray) -> bool:
 
 
 def _geometric(numbers: np.ndarray) -> bool:
-    """Whether neighbours of an axis have equal ratios."""
+    """Whether neighbouring values of an axis have equal ratios."""
     if len(numbers) < 4 or numbers.dtype.kind != "f" or np.any(numbers <= 0):
         return False
     steps = np.diff(np.log(numbers))
@@ -111,7 +115,7 @@ def _geometric(numbers: np.ndarray) -> bool:
 
 
 def _edges(numbers: np.ndarray, log: bool) -> np.ndarray:
-    """Where cells end: half-way between neighbours."""
+    """The edges of the cells: half-way between neighbouring values."""
     places = np.log(numbers) if log else numbers.astype(float)
     middle = (places[1:] + places[:-1]) / 2
     step = np.diff(places) if len(places) > 1 else np.ones(1)
@@ -125,7 +129,7 @@ def _scaled(which: str, numbers: np.ndarray, log: str, *, axis: bool = False) ->
 
 
 def _places(values: xr.DataArray, dim: str) -> tuple[np.ndarray, list[str] | None]:
-    """Numbers of an axis; those of texts are their places."""
+    """The numbers of an axis and None; for texts their positions, and the texts."""
     labels = values[dim].values if dim in values.coords else np.arange(values.sizes[dim])
     if labels.dtype.kind in "fiu":
         return labels, None
@@ -154,16 +158,16 @@ def _map(axis: Axes, values: xr.DataArray, x: str, y: str, log: str) -> None:
     norm = LogNorm() if _scaled("c", drawn, log) else None
     mesh = axis.pcolormesh(ends[x], ends[y], drawn, norm=norm)
     axis.grid(False)
-    said = str(values.attrs.get("long_name", values.name))
-    axis.figure.colorbar(mesh, ax=axis, label=said)
+    label = str(values.attrs.get("long_name", values.name))
+    axis.figure.colorbar(mesh, ax=axis, label=label)
 
 
 def _contour(axis: Axes, values: xr.DataArray, x: str, y: str, level: float) -> None:
     places = (_places(values, dim)[0] for dim in (x, y))
     drawn = values.transpose(y, x).values
     lines = axis.contour(*places, drawn, levels=[level], colors="white", linewidths=1.4)
-    said = str(values.attrs.get("long_name", values.name))
-    axis.clabel(lines, fmt=lambda _: said, fontsize=7)
+    label = str(values.attrs.get("long_name", values.name))
+    axis.clabel(lines, fmt=lambda _: label, fontsize=7)
 
 
 def _curves(axis: Axes, values: xr.DataArray, x: str, color: str | None, log: str) -> None:
@@ -182,8 +186,8 @@ def _curves(axis: Axes, values: xr.DataArray, x: str, color: str | None, log: st
         axis.set_xscale("log")
     if _scaled("y", values.values, log):
         axis.set_yscale("log")
-    said = str(values.attrs.get("long_name", values.name))
-    axis.set(xlabel=_label(values, x), ylabel=said)
+    ylabel = str(values.attrs.get("long_name", values.name))
+    axis.set(xlabel=_label(values, x), ylabel=ylabel)
     if color is not None:
         axis.legend(frameon=False, fontsize=8)
 

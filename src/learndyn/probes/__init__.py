@@ -1,4 +1,4 @@
-"""Looks at a network without changing it: functions of a `Model` and of examples."""
+"""Measurements on a network: functions of a `Model` and of examples."""
 
 from learndyn.probes.activity import participation_ratio as participation_ratio
 from learndyn.probes.conserved import conserved as conserved

@@ -1,4 +1,4 @@
-"""What the nodes of a network do."""
+"""The activity of a network's nodes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,29 +6,30 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from learndyn.networks import Model, forward
-from learndyn.networks.affine import FUNCTIONS
-from learndyn.networks.model import inputs_of
-from learndyn.numerics.checks import one_of
-from learndyn.numerics.precision import compiled_in_float64
-from learndyn.numerics.types import Array
-from learndyn.probes.examples import checked_inputs, with_nodes
+from learndyn.models import Model
+from learndyn.models.model import inputs_of
+from learndyn.networks.parts.affine import FUNCTIONS
+from learndyn.probes.arguments import checked_inputs, with_nodes
+from learndyn.runtime.checks import one_of
+from learndyn.runtime.precision import compiled_in_float64
+from learndyn.runtime.types import Array
+from learndyn.tangent import forward
 
 
 def participation_ratio(
     model: Any, x: Array, *, node: str, activation: str | Callable[[Array], Array] = "linear"
 ) -> Array:
-    """The linear dimensionality tr[Σ]²/tr[Σ²] of activity, Σ its covariance over examples.
+    """The participation ratio tr[Σ]²/tr[Σ²] of activities, with their covariance Σ over examples.
 
-    Between 1 (activity along one direction) and the number of units.
+    It is between 1 (all activity along one direction) and the number of units.
 
     Args:
-        model: a network with its weights, or an equinox module.
+        model: a `Model`, or an equinox module.
         x: inputs, at least two.
         node: the name of a node, "layer1" for instance.
-        activation: what makes activity of the node's pre-activation: a name as in `MLP`, or a
+        activation: maps the node's pre-activation to its activity: a name as in `MLP`, or a
             function; "linear" is the pre-activation itself. hiratani2022perturbation (Figs. S3D,
-            S4E) means the activity after "relu".
+            S4E) uses the activity after "relu".
 
     Returns:
         The ratio.
@@ -57,7 +58,7 @@ def _nodes(model: Model, x: Array) -> dict[str, Array]:
 def _ratio(model: Model, x: Array, node: str, activation: Callable[[Array], Array]) -> Array:
     active = activation(_nodes(model, x)[node]).reshape(len(x), -1)
     centred = active - jnp.mean(active, axis=0)
-    # The smaller of the two matrices with the eigenvalues of the covariance.
+    # Both products have the nonzero eigenvalues of the covariance; the smaller one is cheaper.
     few = len(x) < centred.shape[1]
     product = centred @ centred.T if few else centred.T @ centred
     return jnp.trace(product) ** 2 / jnp.sum(product**2)

@@ -1,25 +1,26 @@
-"""What gradient flow conserves between layers."""
+"""Quantities that gradient flow conserves between layers."""
 
 from typing import Any
 
-from learndyn.networks import as_model
-from learndyn.networks.affine import Affine
-from learndyn.numerics.types import Array
-from learndyn.probes.examples import untraced
+from learndyn.models import as_model
+from learndyn.networks.parts.affine import Affine
+from learndyn.probes.arguments import untraced
+from learndyn.runtime.types import Array
 
 
 def conserved(model: Any) -> tuple[Array, ...]:
-    """What gradient flow on any loss leaves as it is, for every pair of neighbouring layers.
+    """The quantities that gradient flow conserves for any loss, per pair of neighbouring layers.
 
-    With h_l = W_l g(h_{l−1}) + b_l: where g is linear, W_{l+1}ᵀ W_{l+1} − W_l W_lᵀ − b_l b_lᵀ, a
-    matrix; where it is relu or leaky, its diagonal, neuron by neuron. A factor in front of W_l, as
-    in the parameterisation "ntk", does not enter. A step of rate η moves it by O(η²).
+    With h_l = W_l g(h_{l−1}) + b_l this is the matrix W_{l+1}ᵀ W_{l+1} − W_l W_lᵀ − b_l b_lᵀ if g
+    is linear, and only its diagonal, one number per neuron, if g is relu or leaky relu. A factor in
+    front of W_l, as in the parameterisation "ntk", does not enter. A step with learning rate η
+    changes it by O(η²).
 
     Args:
         model: a chain of dense layers: `DeepLinear`, `MLP`, `eqx.nn.MLP`, `torch.nn.Sequential`.
 
     Returns:
-        One array for every hidden layer: (units, units), or (units,).
+        One array per hidden layer: (units, units), or (units,).
 
     Raises:
         ValueError: for other activations and other networks.
@@ -31,14 +32,14 @@ def conserved(model: Any) -> tuple[Array, ...]:
         >>> ld.probes.conserved(model)[0].tolist()
         [[4.0]]
     """
-    layers, kinds = as_model(model).chain()
+    layers, kinds = as_model(model).dense_layers()
     if len(layers) < 2:
         raise ValueError(f"model: got {len(layers)} layer(s); allowed are at least two")
     if "other" in kinds[:-1]:
         at = kinds.index("other") + 1
         raise ValueError(
-            f"model: got an activation behind layer {at} that is not positively homogeneous; "
-            "allowed are linear layers, relu and leaky relu, where something is conserved"
+            f"model: got an activation after layer {at} that is not positively homogeneous; "
+            "allowed are linear layers, relu and leaky relu"
         )
     pairs = zip(layers[:-1], layers[1:], kinds[:-1], strict=True)
     return tuple(untraced(_difference(*pair)) for pair in pairs)

@@ -1,4 +1,4 @@
-"""The learning rate above which gradient descent does not settle."""
+"""The learning rate above which gradient descent does not converge."""
 
 import dataclasses
 from typing import Any
@@ -7,29 +7,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.networks import as_model
+from learndyn.models import as_model
 from learndyn.numerics import dense
-from learndyn.numerics.checks import flag, non_negative
 from learndyn.numerics.lanczos import largest_eigenvalue, largest_from, top_eigen
-from learndyn.numerics.precision import compiled_in_float64
-from learndyn.numerics.types import Array, Number
+from learndyn.probes.arguments import ArrayLike, checked_inputs, is_traced, labelled, output_shape
 from learndyn.probes.curvature import hessian_top
-from learndyn.probes.examples import Given, checked_inputs, checked_targets, is_traced
-from learndyn.probes.hessian import convention_of, labelled, operator_of
-from learndyn.probes.kernel import DENSE, matrix_of, ntk
+from learndyn.probes.hessian import convention_of, operator_of, prepared
+from learndyn.probes.kernel import DENSE, ntk
 from learndyn.problems import AbstractLoss, CrossEntropy, SquaredLoss
 from learndyn.problems.losses import loss_given
+from learndyn.runtime.checks import flag, non_negative
+from learndyn.runtime.precision import compiled_in_float64
+from learndyn.runtime.types import Array, Number
+from learndyn.tangent.kernel import as_matrix, critical_rate
 
-NOISE = 0.1  # share of a random vector in the start of Lanczos, so that nothing is orthogonal
+NOISE = 0.1  # random part of the first Lanczos vector, so that it has all directions
 
 
 @dataclasses.dataclass(frozen=True)
 class CriticalLearningRate:
-    """2/λ_max(H), as a number with the convention that it holds in.
+    """2/λ_max(H), with the convention of loss and Hessian.
 
     Attributes:
         value: the learning rate.
-        convention: the loss, and which H.
+        convention: the loss and the meaning of H, in words.
     """
 
     value: Any
@@ -47,8 +48,8 @@ class CriticalLearningRate:
 
 def critical_learning_rate(
     model: Any,
-    x: Given,
-    y: Given | None = None,
+    x: ArrayLike,
+    y: ArrayLike | None = None,
     *,
     loss: AbstractLoss | None = None,
     exact: bool = False,
@@ -56,21 +57,22 @@ def critical_learning_rate(
 ) -> CriticalLearningRate:
     """The learning rate 2/λ_max(H) above which full-batch gradient descent leaves a minimum.
 
-    From the kernel, H is the Gauss-Newton matrix (1/n) Jᵀ A J with A = ∂²loss/∂output², whose
-    eigenvalues are those of A^½ K A^½/n: 2/λ_max is n/(scale · λ_max(K)) for `SquaredLoss(scale)`.
-    It is the whole Hessian of a network that is linear in its weights. Exactly, H is the Hessian
-    of the mean loss itself, also for cross-entropy, by Lanczos from the kernel's eigenvector.
+    By default H is the Gauss-Newton matrix (1/n) Jᵀ A J with A = ∂²loss/∂output², which has the
+    nonzero eigenvalues of A^½ K A^½/n with the tangent kernel K: the rate is n/(scale · λ_max(K))
+    for `SquaredLoss(scale)`. For a network that is linear in its weights this is the whole Hessian.
+    With `exact=True`, H is the Hessian of the mean loss, by Lanczos iteration from the kernel's top
+    eigenvector.
 
     Args:
-        model: a network with its weights, or a module of equinox or PyTorch.
+        model: a `Model`, or an equinox or PyTorch module.
         x: inputs, (n, …).
-        y: targets or labels; needed where exact, or by a loss of one's own.
+        y: targets or labels; needed for `exact=True`, and for your own loss.
         loss: None is `SquaredLoss(0.5)`.
-        exact: whether by the Hessian rather than the kernel.
-        tolerance: relative, of the exact eigenvalue; None is ten times machine precision.
+        exact: whether to use the Hessian rather than the kernel.
+        tolerance: relative tolerance of the exact eigenvalue; None is ten times machine precision.
 
     Returns:
-        The rate, infinite where λ_max ≤ 0; `float()` takes it.
+        The rate, infinite if λ_max ≤ 0; `float()` converts it.
 
     Example:
         >>> import numpy as np
@@ -79,50 +81,55 @@ def critical_learning_rate(
         >>> ld.probes.critical_learning_rate(model, np.eye(4)).value  # 2 n/λ_max(K), K = I/4
         32.0
     """
-    model, x, given = as_model(model), checked_inputs("x", x), loss_given(loss, None)
-    y = None if y is None else checked_targets(y, len(x))
+    if y is None:
+        model, x, loss = as_model(model), checked_inputs("x", x), loss_given(loss, None)
+        loss.check_outputs(output_shape(model, x))
+    else:
+        model, x, y, loss = labelled(model, x, y, loss)
     flag("exact", exact)
     tolerance = None if tolerance is None else non_negative("tolerance", tolerance)
     if exact and y is None:
         raise ValueError("y: got None; allowed are targets, on which the exact Hessian depends")
-    if y is None and not isinstance(given, SquaredLoss | CrossEntropy):
+    if y is None and not isinstance(loss, SquaredLoss | CrossEntropy):
         raise ValueError("y: got None; allowed are targets, on which the loss's curvature depends")
-    over = f"2/λ_max(H) for {given} averaged over {len(x)} examples"
+    over = f"2/λ_max(H) for {loss} averaged over {len(x)} examples"
     if exact:
-        top, said = _exact(model, x, y, given, tolerance)
-        return CriticalLearningRate(_rate(top), f"{over}; {said}")
-    top = largest_eigenvalue(_gauss_newton(model, x, y, given)[0])
+        top, convention = _exact(model, x, y, loss, tolerance)
+        return CriticalLearningRate(_rate(top), f"{over}; {convention}")
+    top = largest_eigenvalue(_gauss_newton(model, x, y, loss)[0])
     how = "H the Gauss-Newton part, from the tangent kernel"
     return CriticalLearningRate(_rate(top), f"{over}; {how}")
 
 
 def _rate(top: Any) -> Any:
-    if is_traced(top):
-        return jnp.where(top > 0, 2 / top, jnp.inf)
-    return float(2 / top) if top > 0 else float("nan" if np.isnan(top) else "inf")
+    rate = critical_rate(top)
+    return rate if is_traced(rate) else float(rate)
 
 
 def _gauss_newton(
-    model: Any, x: Given, y: Given | None, loss: AbstractLoss
+    model: Any, x: ArrayLike, y: ArrayLike | None, loss: AbstractLoss
 ) -> tuple[Array, Array | None]:
-    """A^½ K A^½/n as a matrix, and A^½ of every example where it is no number."""
-    kernel = matrix_of(ntk(model, x))
+    """A^½ K A^½/n as a matrix, and A^½ of every example (None where A is a number)."""
+    kernel = as_matrix(ntk(model, x))
     if isinstance(loss, SquaredLoss):
         scale = jnp.asarray(loss.scale) if is_traced(kernel) else loss.scale
         return (kernel * (2 * scale / len(x))).astype(kernel.dtype), None
+    if y is None:  # the second derivative of a cross-entropy is the same for all labels
+        y, loss = np.zeros(len(x), np.int32), CrossEntropy()
     roots = _roots(loss, model.outputs(x), y)
     return _weighted(kernel, roots) / len(x), roots
 
 
 @compiled_in_float64
-def _roots(loss: AbstractLoss, outputs: Array, y: Given | None) -> Array:
+def _roots(loss: AbstractLoss, outputs: Array, y: ArrayLike) -> Array:
     """A^½ of every example, (n, k, k)."""
     axes = outputs.ndim - 1
-    y = jnp.zeros(len(outputs), int) if y is None else jnp.asarray(y)  # any label will do
+    y = jnp.asarray(y)
     y = y.astype(outputs.dtype) if jnp.issubdtype(y.dtype, jnp.floating) else y
     each = lambda output, y: loss.each(output[None], y[None], axes)[0]
     A = jax.vmap(jax.hessian(each))(outputs, y)
     k = outputs[0].size
+    # A is positive semidefinite for convex losses, up to rounding, which is cut off.
     values, vectors = dense.eigh(A.reshape(len(outputs), k, k))
     roots = jnp.sqrt(jnp.maximum(values, 0))
     return jnp.einsum("nij,nj,nkj->nik", vectors, roots, vectors)
@@ -132,28 +139,28 @@ def _weighted(kernel: Array, roots: Array) -> Array:
     n, k, _ = roots.shape
     rows = (roots @ kernel.reshape(n, k, n * k)).reshape(n * k, n, k)
     columns = rows.transpose(1, 2, 0)
-    return matrix_of((roots @ columns).reshape(n * k, n * k))
+    return as_matrix((roots @ columns).reshape(n * k, n * k))
 
 
 def _exact(
-    model: Any, x: Given, y: Given, loss: AbstractLoss, tolerance: Number | None
+    model: Any, x: ArrayLike, y: ArrayLike, loss: AbstractLoss, tolerance: Number | None
 ) -> tuple[Any, str]:
-    if is_traced(model, x, y):
+    if is_traced(model, x, y):  # Lanczos iteration stops by the values, which are not known here
         top = hessian_top(model, x, y, loss=loss)
         return top.values[0], top.convention
     precision = float(np.finfo(model.dtype).eps)
     allowed = 10 * precision if tolerance is None else float(non_negative("tolerance", tolerance))
-    model, x, mean = labelled(model, x, y, loss)
+    model, x, mean = prepared(model, x, y, loss)
     start = _start(model, x, y, loss)
     top = largest_from(operator_of(model, x, mean).matvec, start, allowed)
     return top, convention_of(model, x, mean)
 
 
-def _start(model: Any, x: Given, y: Given, loss: AbstractLoss) -> np.ndarray:
-    """The Gauss-Newton part's eigenvector Jᵀ A^½ u, and some of all other directions."""
+def _start(model: Any, x: ArrayLike, y: ArrayLike, loss: AbstractLoss) -> np.ndarray:
+    """The Gauss-Newton part's top eigenvector Jᵀ A^½ u, with a small random vector added."""
     noise = np.random.default_rng(0).standard_normal(model.size, model.dtype)
     if len(x) * model.outputs_each(x) > DENSE:
-        return noise
+        return noise  # the kernel would cost more than it saves
     matrix, roots = _gauss_newton(model, x, y, loss)
     u = top_eigen(matrix, 1)[1].reshape(len(x), -1)
     u = u if roots is None else np.einsum("nij,nj->ni", roots, u)

@@ -1,4 +1,4 @@
-"""What of the inputs a function depends on: outer products of its gradients."""
+"""On which directions of the inputs a function depends: outer products of its gradients."""
 
 import dataclasses
 from collections.abc import Callable
@@ -8,28 +8,35 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from learndyn.networks import Polynomial, as_model
-from learndyn.networks.module import is_module
-from learndyn.numerics.checks import a_kind, flag, instance, positive_int, seed
-from learndyn.numerics.memory import memory
-from learndyn.numerics.precision import compiled_in_float64
-from learndyn.numerics.types import Array
-from learndyn.numerics.wick import Moments
-from learndyn.probes.examples import as_array, checked_inputs, is_traced, known, untraced
+from learndyn.models import as_model
+from learndyn.models.module import is_module
+from learndyn.networks import AbstractNetwork
+from learndyn.probes.arguments import (
+    as_array,
+    checked_inputs,
+    is_traced,
+    known,
+    output_shape,
+    untraced,
+)
 from learndyn.problems import Gaussian, Isotropic, Spectrum
+from learndyn.runtime.checks import a_kind, flag, instance, positive_int, seed
+from learndyn.runtime.memory import memory
+from learndyn.runtime.precision import compiled_in_float64
+from learndyn.runtime.types import Array
 
-SHARE = 4  # a matrix may take this part of the memory
-CHUNK = 1024  # draws at once
+SHARE = 4  # a matrix may take one SHARE-th of the memory
+CHUNK = 1024  # number of draws that are evaluated together
 
 
 @dataclasses.dataclass(frozen=True)
 class Egop:
-    """E[∇f ∇fᵀ], which `numpy.asarray` takes for the matrix.
+    """E[∇f ∇fᵀ]; `numpy.asarray` gives the matrix.
 
     Attributes:
         value: (dim, dim).
-        error: standard error of every entry; 0 where it is exact.
-        convention: over which inputs, and how.
+        error: standard error of every entry; 0 if it is exact.
+        convention: how the mean was computed, in words.
     """
 
     value: np.ndarray
@@ -46,9 +53,9 @@ def agop(model: Any, x: Any, *, factor: bool = False) -> Array:
     Eq. 4.5 of zhu2024catapults, summed over outputs a.
 
     Args:
-        model: a network with its weights, a module, or a JAX function of one example.
+        model: a `Model`, a module, or a JAX function of one example.
         x: inputs, (n, …), flattened to d numbers each.
-        factor: whether to give the factor F with FᵀF = AGOP instead, for large d.
+        factor: whether to return the factor F with FᵀF = AGOP instead, for large d.
 
     Returns:
         (d, d), or (n·k, d) for k outputs.
@@ -64,7 +71,9 @@ def agop(model: Any, x: Any, *, factor: bool = False) -> Array:
     d, size = x[0].size, np.dtype(np.float64).itemsize
     if not factor and d**2 * size > memory() // SHARE:
         gib = d**2 * size / 2**30
-        raise ValueError(f"x: got {d} inputs, a matrix of {gib:.3g} GiB; allowed is factor=True")
+        raise ValueError(
+            f"x: got {d} inputs, a matrix of {gib:.3g} GiB; allowed here is factor=True"
+        )
     rows = slopes(model, x).reshape(-1, d) / len(x) ** 0.5
     return rows if factor else rows.T @ rows
 
@@ -72,14 +81,14 @@ def agop(model: Any, x: Any, *, factor: bool = False) -> Array:
 def egop(function: Any, inputs: Any = None, *, draws: int = 10_000, key: int = 0) -> Egop:
     """The expected gradient outer product E[∇f ∇fᵀ] over Gaussian inputs, summed over outputs.
 
-    Of a `Polynomial` it is exact, by Wick's theorem; of other functions it is a mean over draws.
+    It is exact for a `Polynomial`, by Wick's theorem, and a mean over draws for other functions.
 
     Args:
-        function: a `Polynomial`, a network with its weights, a module, or a JAX function of one
-            example.
-        inputs: a `Gaussian` or its spectrum; None is the standard normal law for a `Polynomial`.
-        draws: inputs drawn where it is not exact, at least 2.
-        key: seed of these.
+        function: a `Polynomial`, a `Model`, a module, or a JAX function of one example.
+        inputs: a `Gaussian` or its spectrum; for a `Polynomial`, None is the standard normal
+            distribution.
+        draws: number of inputs drawn if it is not exact, at least 2.
+        key: seed of the draws.
 
     Returns:
         The matrix and its standard errors.
@@ -87,36 +96,38 @@ def egop(function: Any, inputs: Any = None, *, draws: int = 10_000, key: int = 0
     Example:
         >>> import numpy as np
         >>> import learndyn as ld
-        >>> found = ld.probes.egop(ld.Polynomial([(1.0, {0: 2, 1: 1})], dim=2))
-        >>> found.value.tolist()
+        >>> product = ld.probes.egop(ld.Polynomial([(1.0, {0: 2, 1: 1})], dim=2))
+        >>> product.value.tolist()
         [[4.0, 0.0], [0.0, 3.0]]
     """
-    if inputs is None and isinstance(function, Polynomial):
-        inputs = Isotropic(function.dim)
+    exact = function.gaussian_gradients if isinstance(function, AbstractNetwork) else None
+    if inputs is None and exact is not None:
+        inputs = Isotropic(exact.dim)
     inputs = Gaussian(inputs) if isinstance(inputs, Spectrum) else inputs
-    if not (isinstance(function, Polynomial) or is_module(function) or callable(function)):
+    if not (is_module(function) or callable(function)):
         allowed = "a Polynomial, a model or a JAX function of one example"
         raise ValueError(f"function: got {a_kind(function)}; allowed is {allowed}")
-    given: Gaussian = instance("inputs", inputs, Gaussian, "a spectrum or a Gaussian")
+    gaussian: Gaussian = instance("inputs", inputs, Gaussian, "a spectrum or a Gaussian")
     seed("key", key)
-    if positive_int("draws", draws) < 2:
+    draws = positive_int("draws", draws)
+    if draws < 2:
         raise ValueError(f"draws: got {draws}; allowed are at least 2")
-    if isinstance(function, Polynomial):
-        if given.dim != function.dim:
-            came = f"{given.dim} dimensions for a polynomial of {function.dim}"
+    if exact is not None:
+        if gaussian.dim != exact.dim:
+            came = f"{gaussian.dim} dimensions for a function of {exact.dim} inputs"
             raise ValueError(f"inputs: got {came}; allowed is the same number")
-        value = _exact(function, given)
+        value = exact.mean_product(lambda at: _covariance(gaussian, at))
         return Egop(value, np.zeros_like(value), "exact, by Wick's theorem")
-    return _drawn(function, given, draws, np.random.default_rng(key))
+    return _drawn(function, gaussian, draws, np.random.default_rng(key))
 
 
 def alignment(A: Any, B: Any, *, factors: bool = False) -> Any:
-    """The cosine tr[AᵀB]/(‖A‖ ‖B‖) of two matrices (Eq. 4.6 of zhu2024catapults).
+    """The cosine similarity tr[AᵀB]/(‖A‖ ‖B‖) of two matrices (Eq. 4.6 of zhu2024catapults).
 
     Args:
-        A: a matrix, such as `agop` or `egop` give.
-        B: another of its shape.
-        factors: whether factors F, of A = FᵀF, are given instead, of any number of rows.
+        A: a matrix, for example from `agop` or `egop`.
+        B: a matrix of the same shape.
+        factors: whether A and B are factors F of matrices FᵀF, with any number of rows.
 
     Returns:
         The cosine.
@@ -134,21 +145,21 @@ def alignment(A: Any, B: Any, *, factors: bool = False) -> Any:
     sizes = inner(A, A), inner(B, B)
     for name, size in zip("AB", sizes, strict=True):
         if not is_traced(size) and size == 0:
-            raise ValueError(f"{name}: got zeros; allowed is a matrix with a direction")
+            raise ValueError(f"{name}: got only zeros; allowed is a nonzero matrix")
     return inner(A, B) / (sizes[0] * sizes[1]) ** 0.5
 
 
 def neural_feature_matrix(model: Any, layer: int = 1) -> Array:
-    """W_lᵀ W_l of a dense layer, which the AGOP by its inputs is compared with.
+    """W_lᵀ W_l of a dense layer, to compare with the AGOP by the layer's inputs.
 
     Args:
         model: a chain of dense layers: `DeepLinear`, `MLP`, `eqx.nn.MLP`, `torch.nn.Sequential`.
-        layer: l, from 1 on.
+        layer: l, counted from 1.
 
     Returns:
         (inputs of the layer, inputs of the layer).
     """
-    layers = as_model(model).chain().layers
+    layers = as_model(model).dense_layers().layers
     if positive_int("layer", layer) > len(layers):
         raise ValueError(f"layer: got {layer}; allowed is 1 to {len(layers)}")
     weight = layers[layer - 1].weight
@@ -156,23 +167,23 @@ def neural_feature_matrix(model: Any, layer: int = 1) -> Array:
 
 
 def effective_rank(matrix: Array) -> Any:
-    """tr[A]²/tr[A²] of a symmetric matrix: 1 for one direction, d for all alike."""
+    """tr[A]²/tr[A²] of a symmetric matrix: 1 for rank one, d for a multiple of the identity."""
     matrix = as_array("matrix", matrix)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise ValueError(f"matrix: got shape {matrix.shape}; allowed is (d, d)")
     if not is_traced(matrix) and not np.any(matrix):
-        raise ValueError("matrix: got zeros; allowed is a matrix with a direction")
+        raise ValueError("matrix: got only zeros; allowed is a nonzero matrix")
     return matrix.trace() ** 2 / (matrix**2).sum()
 
 
 def slopes(model: Any, x: Array) -> Array:
-    """∂f_a/∂x of every example, (n, k, *input), of a model or of a plain function."""
+    """∂f_a/∂x for every example, (n, k, *input), of a model or of a plain function."""
     if not np.issubdtype(x.dtype, np.floating):
-        raise ValueError(f"x: got {x.dtype}; allowed are floats, by which to differentiate")
+        raise ValueError(f"x: got {x.dtype}; allowed are floats, which can be differentiated")
     if not is_module(model) and callable(model):
         return _of_function(model, x)
     model = as_model(model)
-    model.outputs_each(x)
+    output_shape(model, x)
     return known(model, "gradients", model.input_gradients(x))
 
 
@@ -182,41 +193,21 @@ def _of_function(function: Callable[[Array], Array], x: Array) -> Array:
     except TypeError as error:
         why = str(error).strip().partition("\n")[0]
         raise ValueError(
-            f"function: JAX cannot differentiate it ({why}); allowed is a differentiable JAX "
-            "function of one example, with one array as its value"
+            f"function: got one that JAX cannot differentiate ({why}); allowed is a differentiable "
+            "JAX function of one example that returns one array"
         ) from None
 
 
 @compiled_in_float64
 def _differentiated(function: Callable[[Array], Array], x: Array) -> Array:
-    found = jax.vmap(jax.jacrev(function))(x)
-    if not eqx.is_array(found):
-        raise TypeError(f"its value is a {type(found).__name__}")
-    return found.reshape(len(x), -1, *x.shape[1:])
-
-
-def _exact(f: Polynomial, inputs: Gaussian) -> np.ndarray:
-    at = f.coordinates
-    moments, slot = Moments(_covariance(inputs, at)), {i: a for a, i in enumerate(at)}
-    value = np.zeros((f.dim, f.dim))
-    slopes = {i: f.derivative(i) for i in at}
-
-    def mean(u: dict[int, int], v: dict[int, int]) -> float:
-        exponents = [0] * len(at)
-        for factors in (u, v):
-            for i, m in factors.items():
-                exponents[slot[i]] += m
-        return moments(exponents)
-
-    for i in at:
-        for j in at[slot[i] :]:
-            pairs = ((a * b, u, v) for a, u in slopes[i] for b, v in slopes[j])
-            value[i, j] = value[j, i] = sum(c * mean(u, v) for c, u, v in pairs)
-    return value
+    jacobian = jax.vmap(jax.jacrev(function))(x)
+    if not eqx.is_array(jacobian):
+        raise TypeError(f"it returns a {type(jacobian).__name__}")
+    return jacobian.reshape(len(x), -1, *x.shape[1:])
 
 
 def _covariance(inputs: Gaussian, at: list[int]) -> np.ndarray:
-    """Of some coordinates."""
+    """The covariance of some of the inputs."""
     variances = _variances(inputs)
     if inputs.frame is None:
         return np.diag(variances[at])
@@ -230,6 +221,7 @@ def _variances(inputs: Gaussian) -> np.ndarray:
 
 def _drawn(function: Any, inputs: Gaussian, draws: int, rng: np.random.Generator) -> Egop:
     d, scales = inputs.dim, np.sqrt(_variances(inputs))
+    # Sums of the products and of their squares, for means and standard errors in one pass.
     total, squares = np.zeros((2, d, d))
     for first in range(0, draws, CHUNK):
         normal = rng.standard_normal((min(CHUNK, draws - first), d))

@@ -1,4 +1,4 @@
-"""One table of what the probes say of a network."""
+"""A table of the main probes of a network."""
 
 import dataclasses
 import math
@@ -8,16 +8,14 @@ import numpy as np
 from rich import print as printed
 from rich.table import Table
 
-from learndyn.networks import as_model
-from learndyn.numerics.checks import positive, positive_int
-from learndyn.numerics.types import Number
+from learndyn.probes.arguments import ArrayLike, labelled
 from learndyn.probes.critical import critical_learning_rate
 from learndyn.probes.curvature import hessian_top
-from learndyn.probes.examples import Given, checked_inputs, checked_targets
 from learndyn.probes.features import agop, effective_rank
 from learndyn.probes.kernel import ntk_spectrum, split_loss
 from learndyn.problems import AbstractLoss, SquaredLoss
-from learndyn.problems.losses import loss_given
+from learndyn.runtime.checks import positive, positive_int
+from learndyn.runtime.types import Number
 
 MEANINGS = {
     "rate_kernel": (
@@ -33,23 +31,23 @@ MEANINGS = {
     ),
     "sharpness": (
         "sharpness λ_max(H)",
-        "Gradient descent raises it until it is about 2/η, and then hovers there.",
+        "Gradient descent raises it to about 2/η; it then stays near that value.",
         "cohen2021stability",
     ),
     "kernel": (
         "kernel λ_min, λ_max",
-        "λ_min > 0 is the PL* condition: descent reaches zero loss nearby; their ratio is the "
-        "spread of the speeds at which parts of the residual are learned.",
+        "λ_min > 0 is the PL* condition: descent reaches zero loss nearby. Their ratio is that of "
+        "the fastest and slowest rates at which parts of the residual are learned.",
         "zhu2024linearity, ch. 2",
     ),
     "top_share": (
         "loss in the top eigenspaces",
-        "Spikes of the loss live there; what is outside falls on.",
+        "Spikes of the loss occur in this part; the other part keeps decreasing.",
         "zhu2024catapults, ch. 4",
     ),
     "agop_rank": (
         "effective rank of the AGOP",
-        "tr²/tr of the square: how many directions of the inputs the outputs depend on; it falls "
+        "tr[G]²/tr[G²]: how many directions of the inputs the outputs depend on; it decreases "
         "as features are learned.",
         "zhu2024catapults, Eq. 4.5",
     ),
@@ -58,7 +56,7 @@ MEANINGS = {
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """What `summary` prints.
+    """The numbers that `summary` prints.
 
     Attributes:
         learning_rate: η, or None.
@@ -67,7 +65,7 @@ class Summary:
         sharpness: the Hessian's largest eigenvalue.
         kernel: the smallest and the largest eigenvalue of the tangent kernel.
         top_share: the share of a squared loss in the top eigenspaces, or None for other losses.
-        spaces: how many of these.
+        spaces: the number of these eigenspaces.
         agop_rank: tr[G]²/tr[G²] of the average gradient outer product.
     """
 
@@ -81,9 +79,9 @@ class Summary:
     agop_rank: float
 
     def table(self) -> Table:
-        """As a table, a row for each."""
+        """The numbers as a table, one row each."""
         table = Table(show_lines=True)
-        for column in ("what", "value", "what it means"):
+        for column in ("quantity", "value", "meaning"):
             table.add_column(column)
         for field, (name, meaning, reference) in MEANINGS.items():
             table.add_row(name, self._shown(field), f"{meaning} ({reference})")
@@ -94,9 +92,7 @@ class Summary:
         if field == "kernel":
             return f"{value[0]:.3g}, {value[1]:.3g}"
         if field == "top_share":
-            return (
-                "not split: no squared loss" if value is None else f"{value:.1%} in {self.spaces}"
-            )
+            return "needs a squared loss" if value is None else f"{value:.1%} in {self.spaces}"
         if field.startswith("rate") and eta is not None:
             return f"{value:.3g}; η = {eta:.3g} is {eta / value:.3g} of it"
         return f"{value:.3g}"
@@ -104,55 +100,60 @@ class Summary:
 
 def summary(
     model: Any,
-    x: Given,
-    y: Given,
+    x: ArrayLike,
+    y: ArrayLike,
     *,
     loss: AbstractLoss | None = None,
     learning_rate: Number | None = None,
     s: int = 5,
 ) -> Summary:
-    """Prints where a network stands: rates, sharpness, kernel, loss by eigenspaces, features.
+    """Prints a table of a network: critical rates, sharpness, kernel, split of the loss, features.
 
-    The kernel of all examples is held: give as many as fit.
+    The kernel of all examples is stored: give as many as fit into memory. For outputs that depend
+    on neither weights nor inputs the rates are infinite, and share and rank are NaN.
 
     Args:
-        model: a network with its weights, or a module of equinox or PyTorch.
+        model: a `Model`, or an equinox or PyTorch module.
         x: inputs, (n, …).
         y: targets or labels.
         loss: None is `SquaredLoss(0.5)`.
-        learning_rate: η, to be held against the critical one; None for none.
-        s: eigenspaces of the kernel that count as top.
+        learning_rate: η, to compare with the critical rates; None for no comparison.
+        s: number of eigenspaces of the kernel that count as top.
 
     Returns:
         The numbers.
     """
     eta = None if learning_rate is None else float(positive("learning_rate", learning_rate))
-    model, x, given = as_model(model), checked_inputs("x", x), loss_given(loss, None)
-    y = checked_targets(y, len(x))
+    model, x, y, loss = labelled(model, x, y, loss)
     spectrum = ntk_spectrum(model, x)
     spaces = min(positive_int("s", s), len(spectrum))
-    found = Summary(
+    numbers = Summary(
         learning_rate=eta,
-        rate_kernel=float(critical_learning_rate(model, x, y, loss=given)),
-        rate_exact=float(critical_learning_rate(model, x, y, loss=given, exact=True)),
-        sharpness=float(hessian_top(model, x, y, loss=given).values[0]),
+        rate_kernel=float(critical_learning_rate(model, x, y, loss=loss)),
+        rate_exact=float(critical_learning_rate(model, x, y, loss=loss, exact=True)),
+        sharpness=float(hessian_top(model, x, y, loss=loss).values[0]),
         kernel=(float(spectrum[-1]), float(spectrum[0])),
-        top_share=_share(model, x, y, given, spaces),
+        top_share=_share(model, x, y, loss, spaces, float(spectrum[0])),
         spaces=spaces,
         agop_rank=_rank(np.asarray(agop(model, x, factor=True))),
     )
-    printed(found.table())
-    return found
+    printed(numbers.table())
+    return numbers
 
 
-def _share(model: Any, x: Given, y: Given, loss: AbstractLoss, s: int) -> float | None:
+def _share(
+    model: Any, x: ArrayLike, y: ArrayLike, loss: AbstractLoss, s: int, largest: float
+) -> float | None:
     if not isinstance(loss, SquaredLoss):
         return None
+    if largest == 0:  # a kernel of zeros has no top eigenspaces
+        return math.nan
     top, rest = map(float, split_loss(model, x, y, loss=loss, s=s))
     return top / (top + rest) if top + rest else math.nan
 
 
 def _rank(factor: np.ndarray) -> float:
-    """From the smaller of the two matrices with the AGOP's eigenvalues."""
+    """The effective rank, from the smaller of F Fᵀ and FᵀF, which have the same eigenvalues."""
     few = len(factor) < factor.shape[1]
-    return float(effective_rank(factor @ factor.T if few else factor.T @ factor))
+    matrix = factor @ factor.T if few else factor.T @ factor
+    return float(effective_rank(matrix)) if np.any(matrix) else math.nan

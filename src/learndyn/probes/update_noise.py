@@ -1,4 +1,4 @@
-"""The noise of updates, and what it costs, by SGD and by node perturbation."""
+"""The noise of updates of SGD and of node perturbation, and its effect on the loss."""
 
 from typing import Any, NamedTuple
 
@@ -6,15 +6,15 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from learndyn.numerics.checks import positive, positive_int
-from learndyn.numerics.precision import compiled_in_float64
-from learndyn.numerics.types import Array, Number
-from learndyn.probes.examples import Setting
+from learndyn.probes.arguments import LabelledModel
 from learndyn.problems import AbstractLoss
+from learndyn.runtime.checks import positive, positive_int
+from learndyn.runtime.precision import compiled_in_float64
+from learndyn.runtime.types import Array, Number
 
 
 class UpdateCovariance(NamedTuple):
-    """Covariances of −δw/η of one drawn example, (weights, weights).
+    """Covariances of −δw/η for one drawn example, (weights, weights).
 
     Rows are in the order of `jax.flatten_util.ravel_pytree(weights)`.
 
@@ -27,7 +27,7 @@ class UpdateCovariance(NamedTuple):
     perturbation: Array
 
     def of_batch(self, batch: int, perturbations: int = 1) -> "UpdateCovariance":
-        """Those of a mean over `batch` drawn examples, each with `perturbations` draws."""
+        """Covariances of a mean over `batch` examples, with `perturbations` noise draws each."""
         extra = (self.perturbation - self.sgd) / (batch * perturbations)
         return UpdateCovariance(self.sgd / batch, self.sgd / batch + extra)
 
@@ -49,13 +49,13 @@ def update_covariance(
 ) -> UpdateCovariance:
     """The covariance of updates over drawn examples and noise, exact in the limit sigma → 0.
 
-    With g = ∂loss/∂nodes, J = ∂nodes/∂w (each node's inputs held) and ∇ = Jᵀ g of one example,
+    With g = ∂loss/∂nodes, J = ∂nodes/∂w (at fixed inputs of each node) and ∇ = Jᵀ g of one example,
     C_sgd = ⟨∇∇ᵀ⟩ − ⟨∇⟩⟨∇⟩ᵀ and C_np = 2 C_sgd + ⟨∇⟩⟨∇⟩ᵀ + ⟨|g|² JᵀJ⟩: Eqs. 30 and 36a of
-    hiratani2022perturbation for any network with nodes, the tensor's indices in Eq. 30's order.
-    It holds (weights)² numbers: for small networks.
+    hiratani2022perturbation for any network with nodes, with the order of indices of Eq. 30. It
+    needs memory for (weights)² numbers, so it is meant for small networks.
 
     Args:
-        model: a network with its weights, or an equinox module.
+        model: a `Model`, or an equinox module.
         x: the inputs from which examples are drawn.
         y: targets or labels.
         loss: None is `SquaredLoss(0.5)`.
@@ -63,7 +63,7 @@ def update_covariance(
     Returns:
         Both covariances.
     """
-    return _covariance(Setting(model, x, y, loss))
+    return _covariances(LabelledModel(model, x, y, loss))
 
 
 def loss_change(
@@ -79,38 +79,34 @@ def loss_change(
     """The mean change of the loss in one step (Eq. 39 of hiratani2022perturbation).
 
     −η |∇L|² + η²/2 ∇Lᵀ H ∇L + η²/2 tr[H C], with H the Hessian of the loss on all examples and C
-    the covariance of `update_covariance`. Exact where the loss is quadratic in the weights, else
-    up to η³. It holds (weights)² numbers: for small networks.
+    the covariance of `update_covariance`. It is exact if the loss is quadratic in the weights, else
+    correct up to O(η³). It needs memory for (weights)² numbers.
 
     Args:
-        model: a network with its weights, or an equinox module.
+        model: a `Model`, or an equinox module.
         x: the inputs from which examples are drawn, and on which the loss is measured.
         y: targets or labels.
         learning_rate: η.
         loss: None is `SquaredLoss(0.5)`.
-        batch: examples a step, drawn with replacement.
-        perturbations: draws of the noise an example, in the limit sigma → 0.
+        batch: examples per step, drawn with replacement.
+        perturbations: noise draws per example, in the limit sigma → 0.
 
     Returns:
-        Under SGD, and under node perturbation.
+        The changes under SGD and under node perturbation.
     """
     counts = positive_int("batch", batch), positive_int("perturbations", perturbations)
     rate = positive("learning_rate", learning_rate)
-    return _change(Setting(model, x, y, loss), rate, *counts)
+    return _change(LabelledModel(model, x, y, loss), rate, *counts)
 
 
 @compiled_in_float64
-def _covariance(setting: Setting) -> UpdateCovariance:
-    return _covariances(setting)
-
-
-def _covariances(setting: Setting) -> UpdateCovariance:
+def _covariances(labelled_model: LabelledModel) -> UpdateCovariance:
     def add(total: tuple[Array, ...], example: tuple[Array, Array]):
-        found = _moments(setting, *example)
-        return tuple(t + f for t, f in zip(total, found, strict=True)), None
+        moments = _moments(labelled_model, *example)
+        return tuple(t + f for t, f in zip(total, moments, strict=True)), None
 
-    x, y = setting.arrays()
-    flat = ravel_pytree(setting.model.weights)[0]
+    x, y = labelled_model.arrays()
+    flat = ravel_pytree(labelled_model.model.weights)[0]
     square = jnp.zeros((flat.size, flat.size), flat.dtype)
     total, _ = jax.lax.scan(add, (jnp.zeros_like(flat), square, square), (x, y))
     mean, second, spread = (t / len(x) for t in total)
@@ -118,9 +114,9 @@ def _covariances(setting: Setting) -> UpdateCovariance:
     return UpdateCovariance(second - outer, 2 * second - outer + spread)
 
 
-def _moments(setting: Setting, x: Array, y: Array) -> tuple[Array, Array, Array]:
+def _moments(labelled_model: LabelledModel, x: Array, y: Array) -> tuple[Array, Array, Array]:
     """∇, ∇∇ᵀ and |g|² JᵀJ of one example."""
-    here = setting.local(x, y)
+    here = labelled_model.local(x, y)
     g, unravel = ravel_pytree(here.at_nodes)
     rows = jax.vmap(lambda unit: ravel_pytree(here.pull(unravel(unit)))[0])
     J, gradient = rows(jnp.eye(g.size, dtype=g.dtype)), ravel_pytree(here.gradient)[0]
@@ -128,11 +124,13 @@ def _moments(setting: Setting, x: Array, y: Array) -> tuple[Array, Array, Array]
 
 
 @compiled_in_float64
-def _change(setting: Setting, rate: Array, batch: int, perturbations: int) -> LossChange:
-    flat, unravel = ravel_pytree(setting.model.weights)
-    loss = lambda v: setting.mean_loss(unravel(v))
+def _change(
+    labelled_model: LabelledModel, rate: Array, batch: int, perturbations: int
+) -> LossChange:
+    flat, unravel = ravel_pytree(labelled_model.model.weights)
+    loss = lambda v: labelled_model.mean_loss(unravel(v))
     gradient, H = jax.grad(loss)(flat), jax.hessian(loss)(flat)
     mean = -rate * gradient @ gradient + rate**2 / 2 * gradient @ H @ gradient
-    both = _covariances(setting).of_batch(batch, perturbations)
+    both = _covariances(labelled_model).of_batch(batch, perturbations)
     cost = lambda C: (mean + rate**2 / 2 * jnp.sum(H * C)).astype(flat.dtype)
     return LossChange(*map(cost, both))

@@ -1,39 +1,40 @@
-"""Every step's critical rate, kernel and split of the loss, in one pass over the examples."""
+"""Critical rate, kernel and split of the loss at every step, in one pass over the examples."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from learndyn.networks import Model
-from learndyn.numerics.checks import positive_int
+from learndyn.models import Model
 from learndyn.numerics.subspace import top_of, top_subspace, whole
-from learndyn.numerics.types import Array
 from learndyn.problems import AbstractProblem
 from learndyn.records import Variable
-from learndyn.rules.critical import kernel_matrix, squared_loss
+from learndyn.rules.critical import squared_loss
 from learndyn.rules.watching import AbstractStepProbe, Step
+from learndyn.runtime.checks import positive_int
+from learndyn.runtime.types import Array
+from learndyn.tangent.kernel import as_matrix, critical_rate
 
-BESIDE, TURNS = 4, 30  # of subspace iteration: vectors beside those asked for, and products
-WHOLE = 256  # rows of a matrix that an accelerator decomposes as fast as it iterates, on an H200
-FEW = 16  # vectors up to which it is taken: among more, neighbours lie too close for so few turns
+BESIDE, TURNS = 4, 30  # subspace iteration: additional vectors, and number of products
+WHOLE = 256  # rows up to which a full eigendecomposition is as fast as iteration (on an H200)
+FEW = 16  # vectors up to which iteration is used: gaps between more are too small for TURNS
 
 
 class Watched(AbstractStepProbe):
-    """What `analysis.find_catapults` reads, at every recorded step: `simulate(probes=…)` takes it.
+    """Records what `analysis.find_catapults` needs at every step, for `simulate(probes=…)`.
 
-    One tangent kernel K of all examples a reading serves all of it: its norm; the split of the loss
-    by its top s eigenvectors; and, by the block of the examples that the next step sees, η_crit of
-    that batch, b/(scale · λ_max(K_batch)). Row t of a record is about the weights after t steps and
-    the step that follows:
+    All values follow from one tangent kernel K of all examples: its norm, the split of the loss by
+    its top s eigenvectors, and η_crit = b/(scale · λ_max(K_batch)) of the b examples that the next
+    step sees, from their block of K. Row t of a record describes the weights after t steps and the
+    next step:
 
         rate, critical_rate             η, and η_crit of the batch
         kernel_norm                     ‖K‖ on all examples
         loss_top, loss_rest             the loss in the top s eigenspaces of K, and outside
         batch_loss, batch_loss_after    of the batch; of the last step's batch, after that step
 
-    Eigenvectors are exact to rounding on a CPU; elsewhere, where that is slow, up to `FEW` of a
-    kernel of more than `WHOLE` rows come from subspace iteration. It needs a `Dataset` with a
-    `SquaredLoss`.
+    Eigenvectors are exact up to rounding on a CPU. On accelerators, where that is slow, up to `FEW`
+    eigenvectors of a kernel of more than `WHOLE` rows come from subspace iteration. The probe needs
+    a `Dataset` with a `SquaredLoss`.
 
     Args:
         s: number of eigenvectors, up to examples × outputs.
@@ -56,7 +57,7 @@ class Watched(AbstractStepProbe):
 
     @property
     def variables(self) -> dict[str, Variable]:
-        said = {
+        captions = {
             "rate": "learning rate of the next step",
             "critical_rate": "critical learning rate of its batch",
             "kernel_norm": "norm of the tangent kernel",
@@ -65,13 +66,15 @@ class Watched(AbstractStepProbe):
             "batch_loss": "loss of the next batch",
             "batch_loss_after": "loss of the last batch, after its step",
         }
-        return {name: Variable((), text, "") for name, text in said.items()}
+        return {name: Variable((), text, "") for name, text in captions.items()}
 
     def check(self, problem: AbstractProblem, outputs: int) -> None:
         every = problem.examples()
         if every is None:
             came = type(problem).__name__
-            raise ValueError(f"probes: got Watched for a {came}; allowed with a Dataset")
+            raise ValueError(
+                f"probes: got Watched for a {came}; allowed is a problem of type Dataset"
+            )
         squared_loss(problem)
         if self.s > len(every.x) * outputs:
             allowed = f"1 to {len(every.x) * outputs}, the rows of the kernel"
@@ -83,11 +86,11 @@ class Watched(AbstractStepProbe):
         x, y = every.take(slice(None), model.dtype)
         output = model(x)
         losses = problem.losses(output, x, y)
-        K = kernel_matrix(model.network, model.weights, x)
+        K = as_matrix(model.kernel(x))
         values, vectors = _top(K, self.s)
         residual = jax.grad(lambda f: jnp.sum(problem.losses(f, x, y)))(output).reshape(-1)
         scale = jnp.asarray(squared_loss(problem).scale, K.dtype)
-        top = vectors @ (residual @ vectors)
+        top = vectors @ (residual @ vectors)  # the residual's projection on the top eigenspaces
         size = lambda part: jnp.sum(part**2) / (4 * scale * len(x))  # residual = 2 scale · r
         part = lambda index: losses if index is None else losses[index]
         return {
@@ -103,12 +106,13 @@ class Watched(AbstractStepProbe):
 
 
 def _critical(K: Array, top: Array, batch: Array | None, examples: int, scale: Array) -> Array:
-    """η_crit of some examples, by the block of the kernel that belongs to them."""
+    """η_crit of some examples, from their block of the kernel."""
     if batch is None:
-        return examples / (scale * top)
+        return critical_rate(scale * top, examples)
     outputs = len(K) // examples
+    # Rows of the kernel are ordered by example, then output.
     rows = (batch[:, None] * outputs + jnp.arange(outputs)).reshape(-1)
-    return len(batch) / (scale * _top(K[rows][:, rows], 1)[0][0])
+    return critical_rate(scale * _top(K[rows][:, rows], 1)[0][0], len(batch))
 
 
 def _top(K: Array, s: int) -> tuple[Array, Array]:
@@ -120,9 +124,10 @@ def _top(K: Array, s: int) -> tuple[Array, Array]:
 
 
 def iterated(K: Array, s: int) -> tuple[Array, Array]:
-    """The top eigenvalues and vectors alone, by products.
+    """The top eigenvalues and vectors, by subspace iteration.
 
-    Those with a matrix that is held cost nothing beside the network's: a cold start does.
+    Products with a stored matrix are cheap compared with the network, so that it starts from random
+    vectors each time.
     """
     begin = jax.random.normal(jax.random.key(0), (len(K), min(s + BESIDE, len(K))), K.dtype)
     values, vectors = top_subspace(lambda V: K @ V, begin, TURNS)

@@ -1,4 +1,4 @@
-"""Where examples come from and what they are called."""
+"""Problems: where examples and their labels come from, and the loss."""
 
 from learndyn.problems.base import AbstractProblem as AbstractProblem
 from learndyn.problems.base import MapStatistics as MapStatistics

@@ -1,4 +1,4 @@
-"""What every problem provides."""
+"""The interface of problems."""
 
 import abc
 import math
@@ -10,24 +10,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.networks.base import AbstractNetwork, Weights
-from learndyn.numerics.checks import a_kind
+from learndyn.networks.base import AbstractNetwork
 from learndyn.numerics.random import HELD_OUT_KEY, Source, key_of_run
-from learndyn.numerics.types import Array
-from learndyn.numerics.values import Value
 from learndyn.problems.examples import Examples
 from learndyn.problems.losses import AbstractLoss
+from learndyn.runtime.checks import a_kind
+from learndyn.runtime.types import Array, Weights
+from learndyn.runtime.values import Value
 
 Sampler = Callable[[Source, tuple[int, ...]], tuple[Array, Array]]
 Loss = Callable[[Weights], Array]
-HELD_OUT = 4096  # fresh examples on which a network without a theory is measured
+HELD_OUT = 4096  # number of fresh examples for measurements without a theory
 
 
 class MapStatistics(NamedTuple):
-    """What a linear map learns from: loss = scale · tr[(w̄ − target) Σ (w̄ − target)ᵀ].
+    """The statistics that a linear map learns: loss = scale · tr[(w̄ − target) Σ (w̄ − target)ᵀ].
 
     Attributes:
-        target: the best map, (outputs, inputs).
+        target: the optimal map, (outputs, inputs).
         root: Σ^½, (inputs, inputs), of the input correlations Σ.
     """
 
@@ -36,11 +36,11 @@ class MapStatistics(NamedTuple):
 
 
 class AbstractProblem(Value):
-    """Where examples come from, what they are called, and the loss.
+    """Where examples and their labels come from, and the loss.
 
-    A problem of one's own states `input_shape`, `loss` and `sampler`. The other methods are
-    what only some problems can say: a rule, a theory or an engine asks for it, and None means
-    that the problem does not know.
+    Your own problem must define `input_shape`, `loss` and `sampler`. The other methods are optional
+    capabilities that rules, theories and engines use; None means that the problem does not have
+    them.
     """
 
     loss: eqx.AbstractVar[AbstractLoss]
@@ -56,12 +56,12 @@ class AbstractProblem(Value):
 
     @property
     def drawn(self) -> Callable[[Source, tuple[int, ...]], Array] | None:
-        """Which of its examples the sampler draws, where it draws from finitely many."""
+        """Indices of the examples that the sampler draws; None if there is no finite set."""
         return None
 
     @property
     def input_dtype(self) -> Any:
-        """The type in which a network gets inputs: of floats, or of integers that stay so."""
+        """The type of a network's inputs: float32, or a type of integers."""
         return np.float32
 
     @property
@@ -71,31 +71,37 @@ class AbstractProblem(Value):
 
     @property
     def output_shape(self) -> tuple[int, ...] | None:
-        """The shape of a target; None where the network's output may have any."""
+        """The shape of a target; None if the network's output may have any shape."""
         return None
 
     def check_network(self, network: AbstractNetwork) -> None:
-        """Raises a ValueError where a network's inputs or outputs do not fit."""
+        """Raises a ValueError if a network's inputs or outputs do not fit the problem."""
         network.check_input(self.input_shape)
         self.loss.check_network(network)
         allowed = self.output_shape
-        found = network.output_shape(self.input_shape, self.input_dtype)
-        if allowed is not None and math.prod(found) != math.prod(allowed):
-            came = f"{math.prod(found)} outputs" if found else "one scalar output"
-            said = f"{math.prod(allowed)}" if allowed else "one scalar"
-            raise ValueError(f"network: got {came}; allowed here is {said}")
+        shape = network.output_shape(self.input_shape, self.input_dtype)
+        # Sizes are compared, not shapes: targets (n, 1) fit a network with one scalar output.
+        if allowed is not None and math.prod(shape) != math.prod(allowed):
+            came = f"{math.prod(shape)} outputs" if shape else "one scalar output"
+            expected = f"{math.prod(allowed)}" if allowed else "one scalar"
+            raise ValueError(f"network: got {came}; allowed here is {expected}")
+
+    @property
+    def teacher_network(self) -> AbstractNetwork | None:
+        """The network that labels examples; None if there is no teacher."""
+        return None
 
     @property
     def fixed_teacher(self) -> Weights | None:
-        """The teacher's weights where the problem fixes them, () where it has no teacher."""
+        """The teacher's weights if they are fixed, None if they are drawn, () without a teacher."""
         return ()
 
     def draw_teacher(self, rng: np.random.Generator) -> Weights:
-        """The teacher's weights, drawn or given; an empty tuple where there is no teacher."""
+        """The teacher's weights, drawn or fixed; an empty tuple without a teacher."""
         return self.fixed_teacher
 
     def check_teacher(self, teacher: Weights) -> None:
-        """Raises a ValueError where the teacher's weights are not what the problem has."""
+        """Raises a ValueError if weights do not fit the problem's teacher."""
         if self.fixed_teacher == () and jax.tree.leaves(teacher):
             came = a_kind(self)
             raise ValueError(
@@ -104,15 +110,15 @@ class AbstractProblem(Value):
 
     @property
     def input_axes(self) -> int:
-        """The number of axes of one input, which is known also while tracing."""
+        """The number of axes of one input, which is known even while tracing."""
         return len(self.input_shape)
 
     def losses(self, output: Array, x: Array, y: Array) -> Array:
-        """The loss of every example x, whose leading axes may be any number."""
+        """The loss of every example; x may have any number of leading axes."""
         return self.loss.each(output, y, self._output_axes(output, x))
 
     def mean_loss(self, network: AbstractNetwork, weights: Weights, x: Array, y: Array) -> Array:
-        """The loss, averaged over examples x, whose leading axes may be any number."""
+        """The loss, averaged over examples; x may have any number of leading axes."""
         output = network(weights, x)
         return self.loss(output, y, self._output_axes(output, x))
 
@@ -120,18 +126,19 @@ class AbstractProblem(Value):
         return output.ndim - (x.ndim - self.input_axes)
 
     def examples(self) -> Examples | None:
-        """All examples, where they are finitely many."""
+        """All examples, if their number is finite; else None."""
         return None
 
     def measured_on(self, teacher: Weights, dtype) -> Mapping[str, Examples]:
-        """Examples to measure on, by the prefix of the observables: "", "test_", …."""
+        """Examples for measurements, by the prefix of the observables: "", "test_", …."""
         teacher = jax.tree.map(jnp.asarray, teacher)
+        # Its own key: held-out examples are the same for all runs, and none of theirs.
         source = Source(key_of_run(HELD_OUT_KEY, 0), jnp.asarray(0))
         x, y = self._measured(teacher, dtype)(source, (HELD_OUT,))
         return {"": Examples(x, y, f"{HELD_OUT} held-out examples{self._measured_how}")}
 
     def _measured(self, teacher: Weights, dtype) -> Sampler:
-        """Draws the examples to measure on."""
+        """Draws the examples for measurements."""
         return self.sampler(teacher, dtype)
 
     @property
@@ -139,9 +146,9 @@ class AbstractProblem(Value):
         return ""
 
     def population_loss(self, network: AbstractNetwork, teacher: Weights) -> Loss | None:
-        """The mean loss over all there is, without label noise, where it has a closed form."""
+        """The mean loss over all examples, without label noise; None without a closed form."""
         return None
 
     def map_statistics(self, teacher: Weights) -> MapStatistics | None:
-        """Target and input correlations for a linear network, where they have a closed form."""
+        """Target and input correlations for a linear network; None without a closed form."""
         return None

@@ -1,11 +1,11 @@
-"""Labelled examples, as they are stored and as a network takes them."""
+"""Labelled examples, as they are stored and as a network sees them."""
 
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from learndyn.numerics.types import Array
 from learndyn.problems.losses import is_labels
+from learndyn.runtime.types import Array
 
 
 class Examples(NamedTuple):
@@ -14,7 +14,7 @@ class Examples(NamedTuple):
     Attributes:
         x: inputs (examples, …).
         y: targets (examples, …), or integer labels (examples,).
-        name: what they are, in words.
+        name: a description in words.
     """
 
     x: Array
@@ -22,9 +22,9 @@ class Examples(NamedTuple):
     name: str
 
     def take(self, index: Any, dtype) -> tuple[Array, Array]:
-        """Some examples as a network takes them, in the precision `dtype`.
+        """Some examples as a network sees them, in the precision `dtype`.
 
-        Floats take that precision, uint8 becomes a fraction of 255, other integers stay.
+        Floats are converted to `dtype`, uint8 is divided by 255, other integers are unchanged.
         """
         x, y = self.x[index], self.y[index]
         if x.dtype == jnp.uint8:

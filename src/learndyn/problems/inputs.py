@@ -5,18 +5,17 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.numerics.checks import finite, instance, numbers
 from learndyn.numerics.random import Source
-from learndyn.numerics.types import Array
-from learndyn.numerics.values import Value
 from learndyn.problems.spectra import Spectrum
+from learndyn.runtime.checks import finite, instance, numbers
+from learndyn.runtime.types import Array
+from learndyn.runtime.values import Value
 
 
 class Gaussian(Value):
     """Centred Gaussian inputs, in the eigenbasis of their covariance or in another frame.
 
-    In the eigenbasis coordinates are ordered by level: the first N_1 have variance λ_1, and
-    so on.
+    In the eigenbasis, coordinates are ordered by level: the first N_1 have variance λ_1, and so on.
 
     Args:
         spectrum: eigenvalues and multiplicities.
@@ -44,7 +43,7 @@ class Gaussian(Value):
         return self.spectrum.dim
 
     def in_eigenbasis(self, rows: Array) -> Array:
-        """Rows (…, dim) in the coordinates of the eigenbasis, in their own precision."""
+        """Rows (…, dim) in the coordinates of the eigenbasis, in the precision of the rows."""
         return rows if self.frame is None else rows @ self.frame.astype(rows.dtype)
 
     def from_eigenbasis(self, rows: Array) -> Array:
@@ -52,19 +51,20 @@ class Gaussian(Value):
         return rows if self.frame is None else rows @ self.frame.T.astype(rows.dtype)
 
     def variances(self, dim: int) -> Array:
-        """The variance of every coordinate (dim,) of the eigenbasis, or one for all."""
+        """The variances (dim,) of the eigenbasis coordinates; a scalar if they are all equal."""
         values = jnp.asarray(self.spectrum.values)
-        if self.spectrum.levels == 1:
+        if self.spectrum.levels == 1:  # a scalar multiplies faster than a vector
             return values[0]
+        # The length is given, since counts are traced inside a compiled run.
         return jnp.repeat(values, jnp.asarray(self.spectrum.counts), total_repeat_length=dim)
 
     def sampler(self, dim: int, dtype) -> "Sampler":
-        """Draws inputs; what does not change between steps is computed here, once."""
+        """A function that draws inputs, with everything that is constant computed once."""
         return Sampler(self, jnp.sqrt(self.variances(dim)).astype(dtype), dim)
 
 
 class Sampler(NamedTuple):
-    """Draws Gaussian inputs of given scales along their eigenvectors."""
+    """Draws Gaussian inputs with given standard deviations along their eigenvectors."""
 
     inputs: Gaussian
     scales: Array

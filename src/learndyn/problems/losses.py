@@ -1,23 +1,27 @@
-"""Losses: of an output and a target, summed over outputs."""
+"""Losses of outputs and targets, summed over outputs."""
 
 import abc
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks import AbstractNetwork
-from learndyn.numerics.checks import instance, positive
-from learndyn.numerics.types import Array, Number
-from learndyn.numerics.values import Value
+from learndyn.runtime.checks import instance, integer, positive
+from learndyn.runtime.types import Array, Number
+from learndyn.runtime.values import Value
+
+# √ε of float32: by how much probabilities may differ from 1, as in `numpy.random.choice`.
+ROUNDING = 3.5e-4
 
 
 class AbstractLoss(Value):
     """A loss of outputs and targets.
 
-    Targets are numbers of the outputs' shape, or integer labels, one an example. With a single
-    output, labels 0 and 1 stand for −1 and +1.
+    Targets are numbers in the shape of the outputs, or integer labels, one per example. For a
+    single output, labels 0 and 1 stand for −1 and +1.
     """
 
     @abc.abstractmethod
@@ -25,24 +29,42 @@ class AbstractLoss(Value):
         """The loss of every example, summed over outputs.
 
         Args:
-            output: (examples, *output shape); the examples' axes may be any number.
-            target: of the same shape, or labels (examples).
-            axes: the length of the output shape.
+            output: (examples, *output shape), with any number of axes for examples.
+            target: of the same shape, or labels (examples,).
+            axes: the number of axes of the output shape.
 
         Returns:
-            The losses, (examples).
+            The losses, (examples,).
         """
 
     def check_network(self, network: AbstractNetwork) -> None:
-        """Raises a ValueError where the network's outputs do not suit the loss."""
+        """Raises a ValueError if the network's outputs do not fit the loss."""
+
+    def check_outputs(self, shape: tuple[int, ...]) -> None:
+        """Raises a ValueError if outputs of a given shape per example do not fit the loss."""
+
+    def check_numbers(self, name: str, target: np.ndarray) -> None:
+        """Raises a ValueError if numbers, (examples, …), are not valid targets of the loss."""
+
+    @property
+    def counts_all(self) -> bool:
+        """Whether the mean is over all examples, independent of their labels."""
+        return True
+
+    def counted(self, target: Array) -> Array | None:
+        """Which examples enter the mean, as bools (examples,); None if all do."""
+        return None
 
     def __call__(self, output: Array, target: Array, axes: int) -> Array:
-        """The mean over the examples."""
-        return jnp.mean(self.each(output, target, axes))
+        """The mean over the examples that count; 0 if there are none."""
+        losses, counted = self.each(output, target, axes), self.counted(target)
+        if counted is None:
+            return jnp.mean(losses)
+        return jnp.sum(losses) / jnp.maximum(jnp.sum(counted), 1).astype(losses.dtype)
 
 
 class SquaredLoss(AbstractLoss):
-    """scale · |target − output|²; labels are one-hot.
+    """scale · |target − output|²; labels are one-hot encoded.
 
     Args:
         scale: the factor, 1/2 by default.
@@ -62,24 +84,73 @@ class SquaredLoss(AbstractLoss):
 class CrossEntropy(AbstractLoss):
     """−log of the probability that the softmax of the outputs gives to the label.
 
-    Targets may also be probabilities of all classes. A single output is the logit of label 1.
+    Targets may also be probabilities of all classes. A single output is the logit of label 1;
+    targets that are floats are then −1 and +1.
+
+    Args:
+        ignore_index: a label whose examples are ignored: their loss is 0, and the mean is over the
+            others, as in PyTorch. A batch of only such examples has loss 0. None ignores nothing.
     """
 
+    ignore_index: int | None = eqx.field(static=True)
+
+    def __init__(self, ignore_index: int | None = None):
+        self.ignore_index = None if ignore_index is None else integer("ignore_index", ignore_index)
+
+    @property
+    def counts_all(self) -> bool:
+        return self.ignore_index is None
+
+    def counted(self, target: Array) -> Array | None:
+        return None if self.counts_all or not is_labels(target) else target != self.ignore_index
+
     def each(self, output: Array, target: Array, axes: int) -> Array:
+        counted = self.counted(target)
+        if counted is None:
+            return self._each(output, target, axes)
+        # Ignored labels may be out of range, −100 for instance: 0 takes their place as an index.
+        return jnp.where(counted, self._each(output, jnp.where(counted, target, 0), axes), 0)
+
+    def _each(self, output: Array, target: Array, axes: int) -> Array:
         if axes == 0 or output.shape[-1] == 1:
             single = _targets(output, target, axes)
-            found = jax.nn.softplus(-single * output)
-            return found if axes == 0 else found[..., 0]
+            losses = jax.nn.softplus(-single * output)  # log(1 + exp(−y·f)) without overflow
+            return losses if axes == 0 else losses[..., 0]
         logs = jax.nn.log_softmax(output)
         if is_labels(target):
             return -jnp.take_along_axis(logs, target[..., None], axis=-1)[..., 0]
         return -jnp.sum(target * logs, axis=-1)
 
+    def check_outputs(self, shape: tuple[int, ...]) -> None:
+        if len(shape) > 1:
+            raise ValueError(
+                f"outputs: got shape {shape} for each example; allowed with CrossEntropy is one "
+                "axis of classes"
+            )
+
+    def check_numbers(self, name: str, target: np.ndarray) -> None:
+        if target.ndim == 1 or target.shape[-1] == 1:
+            other = target[abs(target) != 1]
+            if other.size:
+                raise ValueError(
+                    f"{name}: got {other[0]:g} for one output; allowed with CrossEntropy are "
+                    "integer labels 0 and 1, or −1 and +1 as floats"
+                )
+            return
+        sums = target.sum(axis=-1, dtype=np.float64)
+        worst = sums.flat[np.argmax(abs(sums - 1))]
+        if target.min() < -ROUNDING or abs(worst - 1) > ROUNDING:
+            came = f"the entry {target.min():g}" if target.min() < -ROUNDING else f"a sum {worst:g}"
+            raise ValueError(
+                f"{name}: got {came}; allowed with CrossEntropy are integer labels, or "
+                "probabilities of all classes, which sum to 1"
+            )
+
     def check_network(self, network: AbstractNetwork) -> None:
         if not network.gives_logits:
             raise ValueError(
-                "loss: got CrossEntropy, which has a softmax of its own, for outputs that have "
-                "one; allowed is output='identity'"
+                "loss: got CrossEntropy, which applies a softmax itself, for a network with an "
+                "output map; allowed is output='identity'"
             )
 
 
@@ -89,14 +160,14 @@ def is_labels(target: Any) -> bool:
 
 
 def is_right(output: Array, labels: Array) -> Array:
-    """Whether the largest output, or the sign of the only one, is the label, (examples,)."""
+    """Whether the largest output, or the sign of a single one, gives the label, (examples,)."""
     flat = output.reshape(len(labels), -1)
-    said = flat[:, 0] > 0 if flat.shape[1] == 1 else jnp.argmax(flat, axis=1)
-    return said == labels
+    predicted = flat[:, 0] > 0 if flat.shape[1] == 1 else jnp.argmax(flat, axis=1)
+    return predicted == labels
 
 
 def _targets(output: Array, target: Array, axes: int) -> Array:
-    """Targets as numbers of the output's shape."""
+    """Targets as numbers in the shape of the output."""
     if not is_labels(target):
         return target.reshape(output.shape)
     if axes == 0 or output.shape[-1] == 1:
@@ -105,13 +176,9 @@ def _targets(output: Array, target: Array, axes: int) -> Array:
 
 
 def loss_given(loss: AbstractLoss | None, loss_scale: Number | None) -> AbstractLoss:
-    """The loss that two arguments mean: a loss itself, or the scale of a squared one."""
+    """The loss from two arguments: a loss, or the scale of a squared loss."""
     if loss is not None and loss_scale is not None:
-        raise ValueError("loss_scale: got one beside `loss`; allowed is one of the two")
+        raise ValueError("loss_scale: got a number as well as `loss`; allowed is one of the two")
     if loss is None:
-        return SquaredLoss(0.5 if loss_scale is None else _scale(loss_scale))
+        return SquaredLoss(0.5 if loss_scale is None else positive("loss_scale", loss_scale))
     return instance("loss", loss, AbstractLoss, "SquaredLoss(scale) or CrossEntropy()")
-
-
-def _scale(loss_scale: Number) -> np.ndarray:
-    return positive("loss_scale", loss_scale)

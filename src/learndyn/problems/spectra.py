@@ -4,22 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from learndyn.numerics.checks import (
-    LARGEST_COUNT,
-    finite,
-    numbers,
-    positive,
-    positive_int,
-    shown,
-)
-from learndyn.numerics.types import Number
-from learndyn.numerics.values import Value
+from learndyn.runtime.checks import LARGEST_COUNT, finite, numbers, positive, positive_int, shown
+from learndyn.runtime.types import Number
+from learndyn.runtime.values import Value
 
 
 class Spectrum(Value):
     """Eigenvalues of an input covariance, with multiplicities.
 
-    Nothing is normalised here: a trace other than N is the user's own choice.
+    Nothing is normalised here: the trace may differ from N.
 
     Args:
         values: positive eigenvalues λ_l, in descending order.
@@ -31,15 +24,19 @@ class Spectrum(Value):
 
     def __init__(self, values: Sequence[float] | np.ndarray, counts: Sequence[int] | np.ndarray):
         self.values = np.atleast_1d(finite("values", numbers("values", values)))
-        given = np.atleast_1d(finite("counts", numbers("counts", counts)))
-        if self.values.ndim != 1 or self.values.shape != given.shape or not self.values.size:
-            shapes = f"{self.values.shape} beside counts {given.shape}"
-            raise ValueError(f"values: got {shapes}; allowed are two lists of one length")
-        if np.any(given < 1) or np.any(given != np.rint(given)):
+        multiplicities = np.atleast_1d(finite("counts", numbers("counts", counts)))
+        if (
+            self.values.ndim != 1
+            or self.values.shape != multiplicities.shape
+            or not self.values.size
+        ):
+            shapes = f"{self.values.shape} beside counts {multiplicities.shape}"
+            raise ValueError(f"values: got {shapes}; allowed are two lists of the same length")
+        if np.any(multiplicities < 1) or np.any(multiplicities != np.rint(multiplicities)):
             raise ValueError(f"counts: got {shown(counts)}; allowed are positive integers")
-        if given.sum() > LARGEST_COUNT:
-            raise ValueError(f"counts: got {shown(counts)}; allowed are up to 2^53 together")
-        self.counts = given.astype(np.int64)
+        if multiplicities.sum() > LARGEST_COUNT:
+            raise ValueError(f"counts: got {shown(counts)}; allowed is a sum of at most 2^53")
+        self.counts = multiplicities.astype(np.int64)
         if np.any(self.values <= 0):
             bad = self.values[self.values <= 0][0]
             raise ValueError(f"values: got {bad:g}; allowed are positive eigenvalues")
@@ -74,7 +71,7 @@ def PowerLaw(dim: int, levels: int, exponent: Number) -> Spectrum:
         The spectrum, in descending order.
 
     Raises:
-        ValueError: where `levels` does not divide `dim`, or an argument is not positive.
+        ValueError: if `levels` does not divide `dim`, or an argument is not positive.
     """
     dim, levels = positive_int("dim", dim), positive_int("levels", levels)
     beta = float(positive("exponent", exponent))
@@ -82,5 +79,7 @@ def PowerLaw(dim: int, levels: int, exponent: Number) -> Spectrum:
         raise ValueError(f"levels: got {levels} for dim {dim}; allowed is a divisor of dim")
     values = np.arange(1, levels + 1, dtype=np.float64) ** -(1 + beta)
     if not (values[-1] > 0 and np.all(np.diff(values) < 0)):
-        raise ValueError(f"exponent: got {beta:g}; allowed is one whose {levels} levels differ")
+        raise ValueError(
+            f"exponent: got {beta:g}; allowed are exponents for which the {levels} levels differ"
+        )
     return Spectrum(values / values.mean(), np.full(levels, dim // levels))

@@ -1,33 +1,30 @@
-"""A teacher network labels Gaussian inputs."""
-
-from typing import cast
+"""Gaussian inputs with labels from a teacher network."""
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.networks import AbstractNetwork, Committee, LinearTeacher
-from learndyn.networks.base import Weights
-from learndyn.numerics.checks import instance, non_negative
+from learndyn.networks import AbstractNetwork
 from learndyn.numerics.gaussian import tabulate
 from learndyn.numerics.random import Source, Stream
-from learndyn.numerics.types import Array, Number
 from learndyn.problems.base import AbstractProblem, Loss, MapStatistics, Sampler
 from learndyn.problems.inputs import Gaussian
 from learndyn.problems.losses import AbstractLoss, SquaredLoss, loss_given
 from learndyn.problems.spectra import Spectrum
+from learndyn.runtime.checks import instance, non_negative
+from learndyn.runtime.types import Array, Number, Weights
 
 
 class TeacherStudent(AbstractProblem):
     """Examples (x, y): x from `inputs`, y = teacher(x) + label_noise · standard normal.
 
     loss = loss_scale · |y − output|², summed over outputs, averaged over examples.
-    loss_scale is 1 in bocchi2026escape and 1/2 in worschech2024scaling. Without a theory the
-    error is measured on fresh examples without label noise.
+    loss_scale is 1 in bocchi2026escape and 1/2 in worschech2024scaling. Without a theory, the error
+    is measured on fresh examples without label noise.
 
     Args:
-        inputs: a `Gaussian`, or a spectrum, which stands for Gaussian inputs that have it.
-        teacher: the network that labels; its `init` is the law of its weights.
+        inputs: a `Gaussian`, or the spectrum of Gaussian inputs.
+        teacher: the network that labels; its `init` is the distribution of its weights.
         label_noise: standard deviation of the noise on y.
         loss: a loss; None is `SquaredLoss(loss_scale)`.
         loss_scale: factor of the squared error, 1/2 by default.
@@ -37,7 +34,7 @@ class TeacherStudent(AbstractProblem):
     teacher: AbstractNetwork
     label_noise: np.ndarray
     loss: AbstractLoss
-    # The dimension, which is not known while tracing, where the teacher does not say it either.
+    # The dimension, if the teacher does not state it: `inputs.dim` is not known while tracing.
     size: int | None = eqx.field(init=False, static=True)
 
     def __init__(
@@ -60,7 +57,7 @@ class TeacherStudent(AbstractProblem):
 
     @property
     def loss_scale(self) -> Array:
-        """The factor of the squared loss, for theories that cover no other."""
+        """The factor of the squared loss, for theories that cover only this loss."""
         assert isinstance(self.loss, SquaredLoss)
         return self.loss.scale
 
@@ -75,6 +72,10 @@ class TeacherStudent(AbstractProblem):
     @property
     def input_axes(self) -> int:
         return 1  # the dimension itself is not known while tracing
+
+    @property
+    def teacher_network(self) -> AbstractNetwork | None:
+        return self.teacher
 
     @property
     def fixed_teacher(self) -> Weights | None:
@@ -112,51 +113,54 @@ class TeacherStudent(AbstractProblem):
         return " without label noise"
 
     def population_loss(self, network: AbstractNetwork, teacher: Weights) -> Loss | None:
-        """A closed form for linear maps, and for committees that share their activation."""
+        """Closed forms for linear maps, and for committees with the teacher's activation."""
         if not isinstance(self.loss, SquaredLoss):
             return None
         statistics = self.map_statistics(teacher)
         if statistics is not None and network.is_linear:
-            # A linear network's matrix is what it makes of the unit vectors, transposed.
+            # The outputs for the unit vectors are the columns of a linear network's matrix.
             unit = jnp.eye(self._dim(teacher))
             matrix = lambda w: network(w, unit).T
             return lambda w: map_loss(self.loss_scale, matrix(w), statistics)
-        if not (isinstance(network, Committee) and isinstance(self.teacher, Committee)):
+        student, labels = network.unit_sum, self.teacher.unit_sum
+        if student is None or labels is None or student.activation is not labels.activation:
             return None
-        seen = lambda w: self.covariance(network.learning(w), teacher)
-        same = network.activation == self.teacher.activation
-        return (lambda w: self.committee_loss(network, seen(w))) if same else None
+        seen = lambda w: self.covariance(student.rows(w), teacher)
+        return lambda w: self.committee_loss(network, seen(w))
 
     def map_statistics(self, teacher: Weights) -> MapStatistics | None:
-        if not isinstance(self.teacher, LinearTeacher):
+        target = self.teacher.matrix_of(teacher)
+        if target is None:
             return None
         dim = self._dim(teacher)
         root = jnp.diag(jnp.sqrt(self.inputs.variances(dim)) * jnp.ones(dim))
+        # Both sides are turned into the frame of the inputs, so that the root is symmetric.
         turn = self.inputs.from_eigenbasis
-        return MapStatistics(teacher, turn(turn(root).T))
+        return MapStatistics(target, turn(turn(root).T))
 
-    def committee_loss(self, network: Committee, covariance: Array) -> Array:
+    def committee_loss(self, network: AbstractNetwork, covariance: Array) -> Array:
         """⟨loss⟩ without label noise, from the covariance of the pre-activations.
 
-        A closed form where student and teacher share their activation.
+        It is exact if student and teacher have the same activation.
 
         Args:
-            network: the student.
+            network: the student, a sum of hidden units as the teacher is.
             covariance: of (student, teacher) pre-activations, (K + M, K + M).
 
         Returns:
             The generalisation error.
         """
-        c = self.output_weights(network)
+        c, student = self.output_weights(network), network.unit_sum
+        assert student is not None
         every = range(len(c))
-        return self.loss_scale * (c @ tabulate(network.g.I2, covariance, every, every) @ c)
+        averages = tabulate(student.activation.I2, covariance, every, every)
+        return self.loss_scale * (c @ averages @ c)
 
-    def output_weights(self, network: Committee) -> Array:
+    def output_weights(self, network: AbstractNetwork) -> Array:
         """The c of target − output = Σ_k c_k g(z_k), z = (student, teacher) pre-activations."""
-        student = jnp.full(network.units, -jnp.asarray(network.scale))
-        other = cast(Committee, self.teacher)
-        teacher = jnp.full(other.units, jnp.asarray(other.scale))
-        return jnp.concatenate([student, teacher])
+        student, teacher = network.unit_sum, self.teacher.unit_sum
+        assert student is not None and teacher is not None
+        return jnp.concatenate([-student.coefficients, teacher.coefficients])
 
     def covariance(self, weights: Weights, teacher: Weights) -> Array:
         """The covariance of the (student, teacher) pre-activations, (K + M, K + M)."""
@@ -166,5 +170,5 @@ class TeacherStudent(AbstractProblem):
 
 
 def map_loss(scale: Array, map_: Array, statistics: MapStatistics) -> Array:
-    """scale · tr[(w̄ − w̄*) Σ (w̄ − w̄*)ᵀ], the loss of a linear map above its floor (Eq. 1)."""
+    """scale · tr[(w̄ − w̄*) Σ (w̄ − w̄*)ᵀ], the loss of a linear map above its minimum (Eq. 1)."""
     return scale * jnp.sum(((map_ - statistics.target) @ statistics.root) ** 2)

@@ -1,4 +1,4 @@
-"""The state of the source that computed, as git knows it."""
+"""The git commit of the source that computed a record."""
 
 import inspect
 import pathlib
@@ -7,17 +7,17 @@ from typing import Any
 
 
 def commit(folder: str | pathlib.Path) -> str:
-    """The commit of a checkout, or nothing where a folder is in none."""
+    """The commit of the checkout that contains a folder, or "" if there is none."""
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=10)
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return said.stdout.strip() if said.returncode == 0 else ""
+    return answer.stdout.strip() if answer.returncode == 0 else ""
 
 
 def commit_of(function: Any) -> str:
-    """The commit of the checkout in which a function is written, or nothing."""
+    """The commit of the checkout that contains the source of a function, or ""."""
     try:
         own = function if inspect.isroutine(function) else type(function)
         return commit(pathlib.Path(inspect.getfile(own)).parent)

@@ -1,6 +1,7 @@
-"""Files that are either whole or not there, and records kept in them."""
+"""Files that are written completely or not at all, and records stored in them."""
 
 import contextlib
+import errno
 import glob
 import hashlib
 import io
@@ -8,78 +9,129 @@ import os
 import pathlib
 import platform
 import secrets
+import stat
 from collections.abc import Iterator
 
 import xarray as xr
 
-# After the content of a record, with its SHA-256. Readers of NetCDF end before it; HDF5 itself may
-# never come back from a damaged file.
+from learndyn.records.netcdf import encoded
+
+# Appended to the content of a record, with its SHA-256. Readers of NetCDF ignore it. It is checked
+# first, because HDF5 may never return from reading a damaged file.
 SEAL = b"\nlearndyn record, sha256 "
 ALLOWED = "a whole file, as `save` writes it (xarray.open_dataset reads other NetCDF)"
-
-
-_PARTS: set[pathlib.Path] = set()  # that are being written
+WRITABLE = "a file that can be written"
+ANY_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+_PARTS: set[pathlib.Path] = set()  # temporary files that are being written
 
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike) -> Iterator[pathlib.Path]:
-    """A path to write to; it takes the place of `path` once the block ends without error.
+    """A temporary path to write to, which replaces `path` when the block ends without an error.
 
-    What was written has reached the disk by then. What a killed process left half written for
-    the same `path` is removed.
+    By then its content has reached the disk. Temporary files that a killed process left for the
+    same `path` are removed. A symbolic link stays, and the file that it points to is replaced. If
+    the file existed, its mode and, if the system allows it, its owner are kept.
 
     Args:
         path: the file.
 
     Yields:
-        The path to write to, in the same folder and with the same ending.
+        The temporary path, in the folder of the file and with the suffix of `path`.
 
     Raises:
-        ValueError: where the file cannot be written (disk full, no permission, no folder).
+        ValueError: if the file cannot be written (disk full, no permission, no folder), is
+            read-only (even for root), or is not a regular file (a folder, a pipe, a device).
     """
     path = pathlib.Path(path)
-    part = path.with_name(f"{_prefix(path)}{os.getpid()}.{secrets.token_hex(4)}{path.suffix}")
-    with _one_line(path, "a file that can be written"):
-        _sweep(path)
+    with _one_line(path, WRITABLE):
+        old, target = _old(path), pathlib.Path(os.path.realpath(path))
+        part = _part(target, path.suffix)
+        _sweep(target)
         _PARTS.add(part)
         try:
+            if old is not None:
+                _begin_like(old, part)
             yield part
-            _flush(part)
-            os.replace(part, path)
+            # On disk before the rename: after a power cut the new name could otherwise refer to
+            # an empty file.
+            with open(part, "rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(part, target)
         finally:
             _remove(part)
             _PARTS.discard(part)
 
 
+def require_writable(path: str | os.PathLike) -> None:
+    """Raises the error of `whole_file` now if a file cannot be written; changes nothing."""
+    path = pathlib.Path(path)
+    with _one_line(path, WRITABLE):
+        _old(path)
+        part = _part(pathlib.Path(os.path.realpath(path)), path.suffix)
+        try:
+            part.touch()
+        finally:
+            _remove(part)
+
+
+def _old(path: pathlib.Path) -> os.stat_result | None:
+    """The status of the file to replace, None for a new one; OSError if it cannot be replaced."""
+    try:
+        old = os.stat(path)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(old.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "")
+    if not stat.S_ISREG(old.st_mode):
+        raise OSError("not a regular file")
+    # Root can write to any file, so the mode is checked: it says what the owner wants.
+    if not old.st_mode & ANY_WRITE or not os.access(path, os.W_OK):
+        raise OSError("read-only")
+    return old
+
+
+def _part(target: pathlib.Path, suffix: str) -> pathlib.Path:
+    return target.with_name(f"{_prefix(target)}{os.getpid()}.{secrets.token_hex(4)}{suffix}")
+
+
+def _begin_like(old: os.stat_result, part: pathlib.Path) -> None:
+    """Creates an empty part with the owner and mode of the old file, before it has content."""
+    part.touch(mode=stat.S_IRUSR | stat.S_IWUSR)
+    # Only root is allowed to change the owner, and Windows has no owners.
+    with contextlib.suppress(OSError, AttributeError):
+        os.chown(part, old.st_uid, old.st_gid)
+    os.chmod(part, stat.S_IMODE(old.st_mode))
+
+
 def discard() -> None:
-    """Removes what is half written, for a process that is about to end."""
+    """Removes incomplete files, for a process that is about to end."""
     for part in tuple(_PARTS):
         _remove(part)
 
 
 def _remove(part: pathlib.Path) -> None:
-    # Where it could not be written it need not be removable: its folder may be a file.
+    # A part that could not be written may not be removable either: its folder may be a file.
     with contextlib.suppress(OSError):
         part.unlink(missing_ok=True)
 
 
 def save(record: xr.Dataset, path: str | os.PathLike) -> None:
-    """Writes a record as NetCDF, whole or not at all.
+    """Writes a record as NetCDF, completely or not at all.
 
     Args:
         record: the record.
-        path: the file, by custom ending in `.nc`.
+        path: the file, usually ending in `.nc`.
 
     Raises:
-        ValueError: where the file cannot be written.
+        ValueError: if the file cannot be written, see `whole_file`, and for an attribute or a
+            variable that NetCDF cannot store.
     """
     if not isinstance(record, xr.Dataset):
         came = type(record).__name__
         raise ValueError(f"record: got {came!r}; allowed is a record, an xarray.Dataset")
     path = _place(path)
-    # Made in memory: HDF5 does not survive a disk that is full. Without the encoding of a file that
-    # a part of it was read from, which would cut names that are longer than those in there.
-    content = bytes(record.drop_encoding().to_netcdf(None, engine="h5netcdf"))
+    content = encoded(record)
     with whole_file(path) as part:
         part.write_bytes(content + SEAL + hashlib.sha256(content).digest())
 
@@ -91,28 +143,30 @@ def load(path: str | os.PathLike) -> xr.Dataset:
         path: the file.
 
     Returns:
-        The record, in memory.
+        The record, loaded into memory.
 
     Raises:
-        ValueError: where the file is missing, damaged or of another kind.
+        ValueError: if the file is missing, damaged, or was not written by `save`.
     """
     path = _place(path)
     with _one_line(path, ALLOWED):
+        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+            raise OSError("not a regular file")  # reading a pipe would wait forever
         content = _unsealed(pathlib.Path(path).read_bytes())
     with xr.open_dataset(io.BytesIO(content), engine="h5netcdf") as record:
         return record.load()
 
 
 def _place(path: str | os.PathLike) -> str:
-    found = os.fspath(path) if isinstance(path, str | os.PathLike) else None
-    if not isinstance(found, str) or not pathlib.PurePath(found).name or "\0" in found:
-        came = type(path).__name__ if found is None else found
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str) or not pathlib.PurePath(text).name or "\0" in text:
+        came = type(path).__name__ if text is None else text
         raise ValueError(f"path: got {came!r}; allowed is the path of a file")
-    return found
+    return text
 
 
 def _unsealed(sealed: bytes) -> bytes:
-    """The content of a file of `save`, or an OSError that says what is wrong with it."""
+    """The content of a file written by `save`, or an OSError that says what is wrong with it."""
     content, seal, digest = sealed.rpartition(SEAL)
     if not seal:
         raise OSError("cut off, or not written by `save`")
@@ -123,27 +177,22 @@ def _unsealed(sealed: bytes) -> bytes:
 
 @contextlib.contextmanager
 def _one_line(path: str | os.PathLike, allowed: str) -> Iterator[None]:
-    """Turns what is said about a file into one line."""
+    """Turns an OSError about a file into a ValueError of one line."""
     try:
         yield
     except OSError as error:
-        # A writer may put its own words, over several lines, in the place of the system's.
+        # Libraries may replace the system's message by their own, of several lines.
         why = os.strerror(error.errno) if error.errno else str(error).partition("\n")[0]
         raise ValueError(f"path: got {os.fspath(path)!r} ({why}); allowed is {allowed}") from None
 
 
 def _prefix(path: pathlib.Path) -> str:
-    # Process numbers mean something on one computer only, and folders may be shared.
+    # With the computer's name: process numbers are local to it, but folders may be shared.
     return f".{path.name}.{platform.node()}."
 
 
-def _flush(part: pathlib.Path) -> None:
-    with open(part, "rb+") as file:
-        os.fsync(file.fileno())
-
-
 def _sweep(path: pathlib.Path) -> None:
-    """Removes what processes that are gone left half written."""
+    """Removes incomplete files of processes that no longer exist."""
     for left in path.parent.glob(glob.escape(_prefix(path)) + "*"):
         number = left.name.removeprefix(_prefix(path)).partition(".")[0]
         if number.isdecimal() and _is_gone(int(number)):
@@ -151,7 +200,7 @@ def _sweep(path: pathlib.Path) -> None:
 
 
 def _is_gone(process: int) -> bool:
-    if os.name != "posix":  # elsewhere signal 0 is not a question
+    if os.name != "posix":  # on Windows, signal 0 would end the process
         return False
     try:
         os.kill(process, 0)

@@ -8,11 +8,10 @@ _SEPARATOR = "__"
 
 
 def join(**records: xr.Dataset) -> xr.Dataset:
-    """One dataset of several records, each variable named `<record>__<variable>`.
+    """Merges several records into one dataset, with variables named `<record>__<variable>`.
 
-    Dimensions and coordinates keep their names where the records agree on them; others, such as
-    `time` or the step numbers of two sizes of system, are prefixed as well, with the dimensions
-    that differ in size.
+    Dimensions and coordinates keep their names if the records agree on them. Others, such as `time`
+    or the step numbers of systems of two sizes, are prefixed as well.
     """
     return xr.merge(
         [_prefixed(name, record, records) for name, record in records.items()],
@@ -23,7 +22,7 @@ def join(**records: xr.Dataset) -> xr.Dataset:
 
 
 def part(joined: xr.Dataset, name: str) -> xr.Dataset:
-    """The record that `join` was given under a name.
+    """The record that was passed to `join` under a name.
 
     Args:
         joined: what `join` returned.

@@ -1,4 +1,4 @@
-"""The schema of a trajectory."""
+"""The schema of a record."""
 
 import dataclasses
 import functools
@@ -18,12 +18,12 @@ PACKAGES = ("learndyn", "jax", "diffrax", "numpy", "xarray")
 
 @dataclasses.dataclass
 class Stopwatch:
-    """Seconds since it was made."""
+    """Measures the seconds since it was created."""
 
     began: float = dataclasses.field(default_factory=time.perf_counter)
 
     def seconds(self) -> float:
-        """Seconds until now."""
+        """The seconds so far."""
         return time.perf_counter() - self.began
 
 
@@ -37,30 +37,30 @@ def make_record(
     outcomes: Sequence[Outcome],
     attributes: Mapping[str, Any],
 ) -> xr.Dataset:
-    """A record: coordinates time and step, labelled variables, outcomes, provenance.
+    """Makes a record: coordinates time and step, labelled variables, outcomes, provenance.
 
     Args:
         variables: name → (dimensions, values, attributes).
-        times: the asked times.
-        steps: the update step nearest to each.
+        times: the requested times.
+        steps: the update step nearest to each time.
         time_unit: unit of time in words.
-        lead: dimension → size, of trajectories side by side ("run"); {} for one alone.
-        outcomes: one for each of them, the last dimension fastest.
-        attributes: what else is known: system, engine, method, seed, ….
+        lead: dimension → size, for several trajectories ("run"); {} for a single one.
+        outcomes: one per trajectory, in C order of the leading dimensions.
+        attributes: further attributes: system, engine, method, seed, ….
 
     Returns:
         The record.
     """
     shaped = lambda values: np.asarray(values).reshape(tuple(lead.values()))
-    # By custom a quantity without a unit has the unit "1".
+    # By convention a quantity without a unit has the unit "1".
     data = {
-        n: (d, v, {**said, "units": said.get("units") or "1"})
-        for n, (d, v, said) in variables.items()
+        n: (d, v, {**attrs, "units": attrs.get("units") or "1"})
+        for n, (d, v, attrs) in variables.items()
     }
     ended, when = shaped([o.what for o in outcomes]), shaped([o.at for o in outcomes])
     data["outcome"] = tuple(lead), ended, {"long_name": "outcome"}
-    said = {"long_name": "time of divergence", "units": time_unit}
-    data["diverged_at"] = tuple(lead), when, said
+    label = {"long_name": "time of divergence", "units": time_unit}
+    data["diverged_at"] = tuple(lead), when, label
     coords: dict[str, Any] = {
         "time": ("time", times, {"long_name": "time", "unit": time_unit, "units": time_unit}),
         "step": ("time", steps, {"long_name": "update step", "units": "1"}),
@@ -70,14 +70,14 @@ def make_record(
 
 
 def provenance() -> dict[str, Any]:
-    """Versions of what computed, and the device."""
+    """The versions of the packages involved, and the device."""
     versions = {f"version_{name}": _version(name) for name in PACKAGES}
     return {**versions, "device": jax.devices()[0].device_kind}
 
 
 @functools.cache
 def _version(package: str) -> str:
-    """A package that runs from its source folder has no version: finished work is kept."""
+    """The version of a package; one that runs from its source folder has none."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

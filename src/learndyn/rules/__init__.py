@@ -1,4 +1,4 @@
-"""How parameters change: gradient estimator × preconditioner × step."""
+"""Update rules: gradient estimator × preconditioner × step."""
 
 from learndyn.rules.base import AbstractDeterministicRule as AbstractDeterministicRule
 from learndyn.rules.base import AbstractGradientRule as AbstractGradientRule
@@ -11,6 +11,7 @@ from learndyn.rules.control import CatapultControl as CatapultControl
 from learndyn.rules.control import Steering as Steering
 from learndyn.rules.gradient import SGD as SGD
 from learndyn.rules.gradient import GradientDescent as GradientDescent
+from learndyn.rules.kfac import KFAC as KFAC
 from learndyn.rules.natural import NaturalGradient as NaturalGradient
 from learndyn.rules.normalisation import normalise_rows as normalise_rows
 from learndyn.rules.optax import Optax as Optax

@@ -10,14 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks import AbstractNetwork
-from learndyn.networks.base import Weights
 from learndyn.numerics.random import Source
-from learndyn.numerics.types import Array
-from learndyn.numerics.values import Value
 from learndyn.problems import AbstractProblem
 from learndyn.rules.batches import batches, check_batches
+from learndyn.runtime.types import Array, Weights
+from learndyn.runtime.values import Value
 
-Memory = Any  # a pytree of arrays that a rule carries from step to step
+Memory = Any  # a pytree of arrays that a rule passes from one step to the next
 Loss = Callable[[Weights], Array]
 Velocity = Callable[[Weights], Weights]
 
@@ -28,9 +27,9 @@ class Bound(NamedTuple):
     Attributes:
         init: weights → the memory before the first step.
         step: (weights, memory, source of random numbers) → the next weights and memory.
-        rate: memory → the learning rate of the next step; NaN where the rule has none of its own.
-        seen: (memory, source) → which of the problem's examples the step sees, (batch,); None for
-            all of them, or for fresh ones.
+        rate: memory → the learning rate of the next step; NaN if the rule has no rate of its own.
+        seen: (memory, source) → indices of the problem's examples that the step sees, (batch,);
+            None if it sees all of them, or fresh ones.
     """
 
     init: Callable[[Weights], Memory]
@@ -44,8 +43,8 @@ class Gradients(NamedTuple):
 
     Attributes:
         init: the memory before the first step.
-        estimate: (weights, memory, source) → the gradient, the loss that it is of, as a function
-            of the weights, and the next memory.
+        estimate: (weights, memory, source) → the gradient, the loss whose gradient it estimates (a
+            function of the weights), and the next memory.
         seen: as in `Bound`.
     """
 
@@ -53,13 +52,19 @@ class Gradients(NamedTuple):
     estimate: Callable[[Weights, Memory, Source], tuple[Weights, Loss, Memory]]
     seen: Callable[[Memory, Source], Array] | None = None
 
+    @property
+    def seen_by_first(self) -> Callable[[Memory, Source], Array] | None:
+        """`seen` of a rule whose memory is a tuple with the estimator's memory first."""
+        seen = self.seen
+        return None if seen is None else (lambda memory, source: seen(memory[0], source))
+
 
 class StepLaw(NamedTuple):
-    """What enters mean-field equations of w ← w − η · (mean gradient of `batch` examples).
+    """The parameters of w ← w − η · (mean gradient of `batch` examples) in mean-field equations.
 
     Attributes:
         learning_rate: η, the factor of the mean step.
-        batch: fresh examples a step; None for the mean over all there is.
+        batch: fresh examples per step; None for the mean over all examples.
     """
 
     learning_rate: Array
@@ -67,7 +72,7 @@ class StepLaw(NamedTuple):
 
     @property
     def noise(self) -> float:
-        """The share of one example's covariance that a step's gradient has."""
+        """The covariance of a step's gradient, in units of that of one example."""
         return 0.0 if self.batch is None else 1 / self.batch
 
 
@@ -80,7 +85,7 @@ class AbstractRule(Value):
     ) -> Bound:
         """The rule's memory and step for a problem and a network.
 
-        What does not change between steps is computed here, once.
+        Everything that does not change between steps is computed here, once.
 
         Args:
             problem: where examples come from.
@@ -99,14 +104,24 @@ class AbstractRule(Value):
 
     @property
     def step_law(self) -> StepLaw | None:
-        """What enters mean-field equations, where the rule is of their kind."""
+        """The parameters that enter mean-field equations; None if they do not describe the rule."""
         return None
 
+    @property
+    def batch_size(self) -> int | None:
+        """The number of examples that a step draws; None for a rule that sees all there is."""
+        return None
+
+    @property
+    def noise_draws(self) -> int:
+        """How often a step draws noise for the nodes of each example; 0 for rules without noise."""
+        return 0
+
     def check_problem(self, problem: AbstractProblem) -> None:
-        """Raises a ValueError where the rule cannot draw from a problem."""
+        """Raises a ValueError if the rule cannot draw examples from a problem."""
 
     def check_network(self, problem: AbstractProblem, network: AbstractNetwork) -> None:
-        """Raises a ValueError where the rule cannot teach a network."""
+        """Raises a ValueError if the rule cannot train a network."""
 
 
 class AbstractGradientRule(AbstractRule):
@@ -125,26 +140,26 @@ class AbstractGradientRule(AbstractRule):
         batch: int | None = None,
         sampling: str | None = None,
     ) -> Gradients:
-        """The rule's estimator; `batch` and `sampling` replace the rule's own where they are given.
+        """The rule's estimator of gradients, which is independent of the learning rate.
 
-        The learning rate plays no part in it.
+        `batch` and `sampling` replace the rule's own unless they are None.
         """
 
     def bind(
         self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights, dtype
     ) -> Bound:
-        found = self.gradients(problem, network, teacher, dtype)
+        gradients = self.gradients(problem, network, teacher, dtype)
 
         def step(weights: Weights, memory: Memory, source: Source) -> tuple[Weights, Memory]:
-            gradient, _, memory = found.estimate(weights, memory, source)
+            gradient, _, memory = gradients.estimate(weights, memory, source)
             return moved(weights, gradient, -self.learning_rate), memory
 
         rate = lambda memory: jnp.asarray(self.learning_rate)
-        return Bound(lambda weights: found.init(), step, rate, found.seen)
+        return Bound(lambda weights: gradients.init(), step, rate, gradients.seen)
 
 
 class AbstractSampledRule(AbstractGradientRule):
-    """A rule whose every step sees `batch` fresh or drawn examples."""
+    """A rule of which each step sees `batch` examples, fresh or drawn from a data set."""
 
     batch: eqx.AbstractVar[int]
     sampling: eqx.AbstractVar[str]
@@ -158,6 +173,10 @@ class AbstractSampledRule(AbstractGradientRule):
     @property
     def samples(self) -> bool:
         return True
+
+    @property
+    def batch_size(self) -> int | None:
+        return self.batch
 
     def check_problem(self, problem: AbstractProblem) -> None:
         check_batches(problem, self.batch, self.sampling)
@@ -185,36 +204,27 @@ class AbstractSampledRule(AbstractGradientRule):
 
 
 class AbstractDeterministicRule(AbstractGradientRule):
-    """A rule without sampling: it sees the population, or all of a data set."""
+    """A rule without sampling: each step sees the population, or the whole data set."""
 
     @abc.abstractmethod
     def velocity(
         self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights
     ) -> Velocity:
-        """D weights / d (learning rate × steps), as a function of the weights."""
+        """d weights / d (learning rate × steps), as a function of the weights."""
 
     @property
     def samples(self) -> bool:
         return False
 
     def check_network(self, problem: AbstractProblem, network: AbstractNetwork) -> None:
-        """Refuses a population of which the rule knows no closed form, as `velocity` would."""
-        teacher = getattr(problem, "teacher", None)
-        if not isinstance(teacher, AbstractNetwork) or problem.examples() is not None:
+        """Raises the ValueError of `velocity`, for a population without a closed form."""
+        teacher = problem.teacher_network
+        if teacher is None or problem.examples() is not None:
             return
-        said = []
-
-        def tried(teacher: Weights) -> None:
-            try:
-                self.velocity(problem, network, teacher)
-            except ValueError as error:  # told below: JAX would add lines of its own
-                said.append(str(error))
-
+        # Whether there is a closed form depends on networks and shapes only, not on weights.
         like = teacher.like(problem.input_shape)
         if like is not None:
-            jax.eval_shape(tried, like)  # only traced: nothing is computed
-        if said:
-            raise ValueError(said[0])
+            check_traced(lambda teacher: self.velocity(problem, network, teacher), like)
 
     def gradients(
         self,
@@ -228,8 +238,10 @@ class AbstractDeterministicRule(AbstractGradientRule):
     ) -> Gradients:
         if batch is not None:
             name = type(self).__name__
-            raise ValueError(f"batch: got {batch} for {name}, which sees all; allowed is None")
+            came = f"{batch} for {name}, which uses all examples"
+            raise ValueError(f"batch: got {came}; allowed is None")
         velocity = self.velocity(problem, network, teacher)
+        # Only line searches use the loss; a rule with a velocity of its own may have none.
         loss = problem.population_loss(network, teacher) or (lambda w: jnp.nan)
 
         def estimate(weights: Weights, memory: Memory, source: Source):
@@ -238,7 +250,36 @@ class AbstractDeterministicRule(AbstractGradientRule):
         return Gradients(tuple, estimate)
 
 
+def check_traced(function: Callable[..., Any], *shapes: Any) -> None:
+    """Raises the ValueError that a function raises for arrays of given shapes.
+
+    The function is only traced, so that nothing is computed. The error is raised again outside of
+    JAX, which would add lines to it.
+    """
+    messages: list[str] = []
+
+    def tried(*arguments: Any) -> None:
+        try:
+            function(*arguments)
+        except ValueError as error:
+            messages.append(str(error))
+
+    jax.eval_shape(tried, *shapes)
+    if messages:
+        raise ValueError(messages[0])
+
+
+def check_counts_all(rule: AbstractRule, problem: AbstractProblem) -> None:
+    """Raises a ValueError for a loss that ignores examples, if a rule averages over all of them."""
+    if not problem.loss.counts_all:
+        raise ValueError(
+            f"loss: got {problem.loss} for {type(rule).__name__}; allowed is ignore_index=None, "
+            "with a data set from which these examples were removed"
+        )
+
+
 def moved(weights: Weights, velocity: Weights, learning_rate) -> Weights:
     """Weights + learning_rate · velocity, in the precision of the weights."""
+    # Rates are stored in float64, which would promote weights in float32.
     step = lambda w, v: w + jnp.asarray(learning_rate).astype(w.dtype) * v.astype(w.dtype)
     return jax.tree.map(step, weights, velocity)

@@ -1,4 +1,4 @@
-"""Which examples a step sees."""
+"""Which examples each step sees."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -7,23 +7,22 @@ import jax
 import jax.numpy as jnp
 
 from learndyn.networks import AbstractNetwork
-from learndyn.networks.base import Weights
-from learndyn.numerics.checks import a_kind
 from learndyn.numerics.random import Source
-from learndyn.numerics.types import Array
 from learndyn.problems import AbstractProblem
+from learndyn.runtime.checks import a_kind
+from learndyn.runtime.types import Array, Weights
 
 SAMPLINGS = ("replacement", "epochs")
 
 
 class Batches(NamedTuple):
-    """Draws examples, step by step.
+    """Draws the examples of each step.
 
     Attributes:
-        init: what is carried, before the first step.
-        draw: (carried, source) → inputs, targets, carried.
-        seen: (carried, source) → which examples these are, (batch,), of the step that comes or,
-            of the same source, that came last; None where examples are fresh.
+        init: the carried state before the first step.
+        draw: (state, source) → inputs, targets, the next state.
+        seen: (state, source) → indices of the examples, (batch,), of the next step, or of the last
+            step if the source is that of the last step; None if examples are fresh.
     """
 
     init: Callable[[], Any]
@@ -32,18 +31,18 @@ class Batches(NamedTuple):
 
 
 def check_batches(problem: AbstractProblem, batch: int, sampling: str) -> None:
-    """Raises a ValueError for passes over examples that are drawn fresh, or too few."""
+    """Raises a ValueError for epochs without a data set, or with one smaller than a batch."""
     if sampling != "epochs":
         return
     every = problem.examples()
     if every is None:
         raise ValueError(
-            f"sampling: got 'epochs' for {a_kind(problem)}, whose examples are fresh; "
-            "allowed with a Dataset, or 'replacement'"
+            f"sampling: got 'epochs' for {a_kind(problem)}, which draws fresh examples; "
+            "allowed is 'replacement', or 'epochs' with a Dataset"
         )
     if batch > len(every.x):
         raise ValueError(
-            f"batch: got {batch} for passes over {len(every.x)} examples; allowed are at most those"
+            f"batch: got {batch} for epochs of {len(every.x)} examples; allowed are at most as many"
         )
 
 
@@ -59,23 +58,24 @@ def batches(
 
     Args:
         problem: where examples come from.
-        network: which says whether one example may come without a batch axis.
+        network: the student, which may accept a single example without a batch axis.
         teacher: the teacher's weights.
         dtype: precision.
-        batch: examples a step.
-        sampling: "replacement": each is drawn anew; "epochs": shuffled passes over all, of which
-            a last batch that is too short is left out.
+        batch: examples per step.
+        sampling: "replacement" draws each example independently; "epochs" goes through all
+            examples in a new random order each time, without an incomplete last batch.
 
     Returns:
-        What draws them.
+        The functions that draw them.
     """
     if sampling == "epochs":
         return _passes(problem, batch, dtype)
     sample = problem.sampler(teacher, dtype)
-    # A batch axis of length one would turn products of vectors into slower ones of matrices.
-    shape = () if batch == 1 and network.takes_one else (batch,)
+    # A batch axis of length one would turn matrix-vector products into slower matrix products.
+    shape = () if batch == 1 and network.accepts_single_example else (batch,)
     draw = lambda carried, source: (*sample(source, shape), carried)
     index = problem.drawn
+    # The same source draws the same indices again: nothing has to be remembered.
     seen = None if index is None else (lambda carried, source: index(source, (batch,)))
     return Batches(tuple, draw, seen)
 
@@ -88,6 +88,7 @@ def _passes(problem: AbstractProblem, batch: int, dtype) -> Batches:
 
     def at(shuffled: Array, source: Source) -> tuple[Array, Array]:
         place = source.step % steps
+        # The order is drawn at the first step of an epoch and carried along until its last one.
         shuffled = jax.lax.cond(place == 0, lambda: source.permutation(count), lambda: shuffled)
         return jax.lax.dynamic_slice(shuffled, (place * batch,), (batch,)), shuffled
 

@@ -1,4 +1,4 @@
-"""A rule that triggers catapults."""
+"""A rule that triggers catapults of the loss."""
 
 import equinox as eqx
 import jax
@@ -6,34 +6,34 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks import AbstractNetwork
-from learndyn.networks.base import Weights
-from learndyn.numerics.checks import instance, positive_int
 from learndyn.numerics.random import Source
-from learndyn.numerics.types import Number
 from learndyn.problems import AbstractProblem
 from learndyn.rules.base import AbstractGradientRule, AbstractRule, Bound, Memory, moved
 from learndyn.rules.control import CatapultControl, Steering
-from learndyn.rules.critical import critical_rate, squared_loss
+from learndyn.rules.critical import squared_loss, track_critical_rate
+from learndyn.runtime.checks import instance, positive_int
+from learndyn.runtime.types import Number, Weights
 
 
 class CatapultSchedule(AbstractRule):
     """w ← w − η · gradient of a rule, with η raised past the critical rate to trigger catapults.
 
-    η_crit is that of all examples (held-out ones where they are fresh), from the tangent kernel at
-    the present weights, whatever part of them a step sees. The memory holds η of the next step and
-    the last η_crit (`Steering`); `probes.Watched` records them. What raises η, and what keeps it
-    below the divergence threshold, is `CatapultControl`.
+    η_crit is computed from the tangent kernel of all examples at the present weights (of held-out
+    examples if the problem draws fresh ones), whatever examples a step sees. `CatapultControl`
+    decides when η is raised, and keeps it below the divergence threshold. The memory holds η of the
+    next step and the last η_crit (`Steering`); `probes.Watched` records them.
 
     Args:
-        rule: whose gradients are taken, such as `SGD`; its rate is the first, and the lower end of
-            cycles.
-        times: what the rate is raised to, in units of η_crit; above 1, below `limit`.
+        rule: provides the gradients, such as `SGD`; its learning rate is the first rate, and the
+            lower end of cycles.
+        times: the rate is raised to `times` · η_crit; above 1, below `limit`.
         rest: steps in a row with η ≤ η_crit before the rate is raised.
-        catapults: how often it is raised; None for no end.
-        period: steps of a cycle between the rule's rate and `times` · η_crit; None raises the rate
-            and leaves it there.
-        limit: what diverges, in units of η_crit: 2 for quadratic models, larger for relu networks.
-        every: steps between two measurements of η_crit, each of which takes one tangent kernel.
+        catapults: how many times the rate is raised; None for no limit.
+        period: steps of a cycle between the rule's rate and `times` · η_crit; None raises the
+            rate and keeps it.
+        limit: the rate from which on training diverges, in units of η_crit: 2 for quadratic models,
+            larger for relu networks.
+        every: steps between two measurements of η_crit, each of which computes one tangent kernel.
 
     Example:
         >>> import learndyn as ld
@@ -61,16 +61,19 @@ class CatapultSchedule(AbstractRule):
         every: int = 1,
     ):
         self.rule = instance("rule", rule, AbstractGradientRule, "a rule such as SGD")
-        given = CatapultControl(
+        # Only for its checks: the first rate is the rule's own.
+        control = CatapultControl(
             1.0, times=times, rest=rest, catapults=catapults, period=period, limit=limit
         )
-        self.times, self.limit = given.times, given.limit
-        self.rest, self.catapults, self.period = given.rest, given.catapults, given.period
+        self.times, self.limit = control.times, control.limit
+        self.rest, self.catapults, self.period = control.rest, control.catapults, control.period
         self.every = positive_int("every", every)
 
     @property
     def control(self) -> CatapultControl:
-        """What decides on the rate."""
+        """The control that decides on the rate."""
+        # Numbers may be traced here, which the checks of the constructor do not allow: they are
+        # put in afterwards.
         names = ("learning_rate", "times", "limit")
         values = (self.rule.learning_rate, self.times, self.limit)
         begin = CatapultControl(1.0, rest=self.rest, catapults=self.catapults, period=self.period)
@@ -79,6 +82,14 @@ class CatapultSchedule(AbstractRule):
     @property
     def samples(self) -> bool:
         return self.rule.samples
+
+    @property
+    def batch_size(self) -> int | None:
+        return self.rule.batch_size
+
+    @property
+    def noise_draws(self) -> int:
+        return self.rule.noise_draws
 
     def check_problem(self, problem: AbstractProblem) -> None:
         self.rule.check_problem(problem)
@@ -90,26 +101,25 @@ class CatapultSchedule(AbstractRule):
     def bind(
         self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights, dtype
     ) -> Bound:
-        found = self.rule.gradients(problem, network, teacher, dtype)
-        measured, control = critical_rate(problem, network, teacher, dtype), self.control
+        gradients = self.rule.gradients(problem, network, teacher, dtype)
+        measured, control = track_critical_rate(problem, network, teacher, dtype), self.control
 
         def init(weights: Weights) -> Memory:
             critical, basis = measured.init(weights)
-            return found.init(), control.begin(critical), basis
+            return gradients.init(), control.begin(critical), basis
 
         def step(weights: Weights, memory: Memory, source: Source) -> tuple[Weights, Memory]:
             drawn, now, basis = memory
-            gradient, _, drawn = found.estimate(weights, drawn, source)
+            gradient, _, drawn = gradients.estimate(weights, drawn, source)
             weights = moved(weights, gradient, -now.rate)
-            # The rate of the next step is decided on at the weights that it begins from.
+            # The rate of the next step depends on the weights from which that step starts.
             due = (now.step + 1) % self.every == 0
             keep = lambda: (now.critical.astype(dtype), basis)
             critical, basis = jax.lax.cond(due, lambda: measured.next(weights, basis), keep)
             return weights, (drawn, control.advance(now, critical), basis)
 
-        of = found.seen
-        seen = None if of is None else (lambda memory, source: of(memory[0], source))
-        return Bound(init, step, lambda memory: steering_of(memory).rate, seen)
+        rate = lambda memory: steering_of(memory).rate
+        return Bound(init, step, rate, gradients.seen_by_first)
 
 
 def steering_of(memory: Memory) -> Steering:

@@ -1,4 +1,4 @@
-"""When to raise a learning rate past the critical one: one logic for rules, optax and PyTorch."""
+"""When to raise a learning rate past the critical one, for rules, optax and PyTorch alike."""
 
 from typing import Any, NamedTuple
 
@@ -8,23 +8,23 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from learndyn.numerics.checks import positive, positive_int
-from learndyn.numerics.types import Array, Number
-from learndyn.numerics.values import Value
+from learndyn.runtime.checks import positive, positive_int
+from learndyn.runtime.types import Array, Number
+from learndyn.runtime.values import Value
 
-GUARD = 1 - 1e-6  # of the limit: what a clipped rate is set to, below it also after rounding
+GUARD = 1 - 1e-6  # clipped rates are this part of the limit, to be below it after rounding
 
 
 class Steering(NamedTuple):
-    """Where a control stands.
+    """The state of a `CatapultControl`.
 
     Attributes:
-        rate: η of the step that follows.
+        rate: η of the next step.
         critical: the last η_crit.
         quiet: steps in a row with η ≤ η_crit.
-        raised: how often the rate was raised.
+        raised: how many times the rate was raised.
         step: steps taken.
-        clipped: whether the limit holds the rate down.
+        clipped: whether the rate was reduced to the limit.
     """
 
     rate: Array
@@ -36,24 +36,24 @@ class Steering(NamedTuple):
 
 
 class CatapultControl(Value):
-    """Raises a rate past the critical one, again and again (Sec. 4.3 of zhu2024catapults).
+    """Raises a learning rate past the critical one, repeatedly (Sec. 4.3 of zhu2024catapults).
 
-    A catapult lowers the kernel, and η_crit ends above the rate. Once η ≤ η_crit has held for
-    `rest` steps, the rate becomes `times` · η_crit, and stays. With a `period` it goes up and down
-    instead, in straight lines, between `learning_rate` and `times` · η_crit.
+    A catapult lowers the tangent kernel, so that η_crit ends above the rate. After `rest` steps in
+    a row with η ≤ η_crit the rate becomes `times` · η_crit and is then kept. With a `period` it
+    instead rises and falls linearly between `learning_rate` and `times` · η_crit.
 
-    No rate ever exceeds `limit` · η_crit: where it would, since the kernel has grown or the first
-    rate is too large, it is clipped, which `Steering.clipped` says. The limit is 2 for quadratic
-    models with small targets (a theorem for target 0), and larger for relu networks: about 6 by the
-    thesis, of which 4 was seen to hold.
+    No rate exceeds `limit` · η_crit: it is clipped if the kernel has grown or the first rate is too
+    large, and `Steering.clipped` is then true. The limit is 2 for quadratic models with small
+    targets (a theorem for target 0) and larger for relu networks: about 6 according to the thesis,
+    of which we have confirmed 4.
 
     Args:
         learning_rate: the first rate, and the lower end of cycles.
-        times: what the rate is raised to, in units of η_crit; above 1, below `limit`.
+        times: the rate is raised to `times` · η_crit; above 1, below `limit`.
         rest: steps in a row with η ≤ η_crit before the rate is raised.
-        catapults: how often it is raised; None for no end.
-        period: steps of a cycle; None raises the rate and leaves it.
-        limit: what diverges, in units of η_crit.
+        catapults: how many times the rate is raised; None for no limit.
+        period: steps of a cycle; None raises the rate and keeps it.
+        limit: the rate from which on training diverges, in units of η_crit.
 
     Example:
         >>> import learndyn as ld
@@ -89,27 +89,28 @@ class CatapultControl(Value):
         self.period = None if period is None else positive_int("period", period)
 
     def begin(self, critical: Any) -> Steering:
-        """Before the first step, at weights with the given η_crit."""
+        """The state before the first step, at weights with the critical rate `critical`."""
         return self.advance(self._before(_library(critical)), critical)
 
     def _before(self, xp: Any) -> Steering:
         rate, zero = xp.asarray(self.learning_rate, float), xp.zeros((), int)
+        # Step −1, since `begin` advances once to reach the state before step 0.
         return Steering(rate, xp.full_like(rate, np.inf), zero, zero, zero - 1, zero > 0)
 
     def advance(self, now: Steering, critical: Any) -> Steering:
-        """The rate of the next step, at weights with the given η_crit.
+        """The state with the rate of the next step, at weights with the critical rate `critical`.
 
         Args:
-            now: where the control stands, from `begin` or `advance`.
-            critical: η_crit; where it is not finite nothing is raised.
+            now: the present state, from `begin` or `advance`.
+            critical: η_crit; if it is not finite, the rate is not raised.
 
         Returns:
-            Where it stands then.
+            The next state.
         """
         xp = _library(critical, now)
         critical = xp.asarray(critical, float)
         known, step = xp.isfinite(critical), now.step + 1
-        usable = xp.where(known, critical, now.rate)
+        usable = xp.where(known, critical, now.rate)  # keeps NaN out of the comparisons
         quiet = xp.where(now.rate > usable, 0, now.quiet + (step > 0))
         left = True if self.catapults is None else now.raised < self.catapults
         if self.period is None:
@@ -126,6 +127,7 @@ class CatapultControl(Value):
 
     def _in_cycle(self, xp: Any, step: Any, critical: Any) -> Any:
         assert self.period is not None
+        # A triangle: 0 at the beginning of a period, 1 in its middle.
         height = 1 - abs(2 * (step % self.period) / self.period - 1)
         if self.catapults is not None:
             height = xp.where(step < self.period * self.catapults, height, 0.0)
@@ -133,21 +135,22 @@ class CatapultControl(Value):
         return self.learning_rate + height * (top - self.learning_rate)
 
     def transformation(self) -> optax.GradientTransformationExtraArgs:
-        """The control for a loop of one's own, as an optax transformation.
+        """The control as an optax transformation, for your own training loop.
 
-        `update(gradients, state, params, critical_rate=…)` gives −η · gradients, with η_crit at the
-        present weights, say by `probes.critical_learning_rate`; `state` is a `Steering`.
+        `update(gradients, state, params, critical_rate=…)` returns −η · gradients. Give it
+        η_crit at the present weights, for example from `probes.critical_learning_rate`. The state
+        is a `Steering`.
         """
 
         def init(params: Any) -> Steering:
             del params
             return self._before(jnp)
 
-        def update(updates: Any, state: Any, params: Any = None, **given: Any) -> Any:
+        def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
             del params
-            if "critical_rate" not in given:
+            if "critical_rate" not in extra:
                 raise ValueError("critical_rate: got none; allowed is update(…, critical_rate=…)")
-            state = self.advance(state, jnp.asarray(given["critical_rate"], float))
+            state = self.advance(state, jnp.asarray(extra["critical_rate"], float))
             scale = lambda u: (-state.rate).astype(u.dtype) * u
             return jax.tree.map(scale, updates), state
 
@@ -155,18 +158,18 @@ class CatapultControl(Value):
 
 
 def checked_times(times: Number, limit: Number) -> tuple[np.ndarray, np.ndarray]:
-    """What the rate is raised to and what diverges, or a one-line error."""
+    """`times` and `limit`, or a one-line error."""
     times, limit = positive("times", times), positive("limit", limit)
     if not times > 1:
-        raise ValueError(f"times: got {times:g}; allowed is above 1, the critical rate")
+        raise ValueError(f"times: got {times:g}; allowed are numbers above 1, the critical rate")
     if not times < limit:
         raise ValueError(
-            f"times: got {times:g}, at which training diverges; allowed is below limit={limit:g}, "
-            "which may be given"
+            f"times: got {times:g}, at which training diverges; allowed are numbers below "
+            f"limit={limit:g}, which you may raise"
         )
     return times, limit
 
 
-def _library(*given: Any) -> Any:
-    """NumPy, or JAX where something is an array of it."""
-    return jnp if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(given)) else np
+def _library(*trees: Any) -> Any:
+    """`jax.numpy` if any leaf is a JAX array, else NumPy."""
+    return jnp if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(trees)) else np

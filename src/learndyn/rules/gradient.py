@@ -7,23 +7,22 @@ import jax
 import numpy as np
 
 from learndyn.networks import AbstractNetwork
-from learndyn.networks.base import Weights
-from learndyn.numerics.checks import one_of, positive, positive_int
 from learndyn.numerics.random import Source
-from learndyn.numerics.types import Array, Number
 from learndyn.problems import AbstractProblem
 from learndyn.rules.base import AbstractDeterministicRule, AbstractSampledRule, StepLaw, Velocity
 from learndyn.rules.batches import SAMPLINGS
+from learndyn.runtime.checks import one_of, positive, positive_int
+from learndyn.runtime.types import Array, Number, Weights
 
 
 class SGD(AbstractSampledRule):
-    """Stochastic gradient descent: every step sees `batch` fresh or drawn examples.
+    """Stochastic gradient descent: each step sees `batch` examples, fresh or drawn from a data set.
 
     Args:
         learning_rate: η of w ← w − η ∇loss, the loss averaged over the batch.
-        batch: number of examples a step.
-        sampling: of a data set: "replacement", or "epochs" for shuffled passes, of which a last
-            batch that is too short is left out.
+        batch: number of examples per step.
+        sampling: how examples of a data set are drawn: "replacement", or "epochs" for shuffled
+            passes without an incomplete last batch.
     """
 
     learning_rate: np.ndarray
@@ -47,7 +46,7 @@ class SGD(AbstractSampledRule):
 
 
 class GradientDescent(AbstractDeterministicRule):
-    """Gradient descent on the population loss, or on all of a data set.
+    """Gradient descent on the population loss, or on a whole data set.
 
     Args:
         learning_rate: η of w ← w − η ∇⟨loss⟩.

@@ -1,37 +1,49 @@
 """Any optax transformation as a rule."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from learndyn.networks import AbstractNetwork
-from learndyn.networks.base import Weights
-from learndyn.numerics.checks import a_kind, instance, one_of, positive_int
 from learndyn.numerics.random import Source
 from learndyn.problems import AbstractProblem
-from learndyn.rules.base import AbstractGradientRule, AbstractRule, Bound, Memory
+from learndyn.rules.base import (
+    AbstractGradientRule,
+    AbstractRule,
+    Bound,
+    Loss,
+    Memory,
+    check_traced,
+)
 from learndyn.rules.batches import SAMPLINGS, check_batches
 from learndyn.rules.gradient import SGD, GradientDescent
+from learndyn.runtime.checks import a_kind, instance, one_of, positive_int, shown
+from learndyn.runtime.types import Weights
+
+LONGEST = 200  # characters of a transformation's error that are shown
 
 
 class Optax(AbstractRule):
-    """w ← w + the update that an optax transformation makes of a gradient.
+    """w ← w + update, with the update that an optax transformation computes from a gradient.
 
-    Rates, decay and momentum are the transformation's own and may be optax schedules, which
-    count steps. They are compiled in: another learning rate compiles anew, but for an array that
-    the transformation shows to JAX (`jax.tree_util.Partial(update, rate)` as its `update`).
-    Transformations that ask for `value`, `grad` and `value_fn` (line searches) get them.
+    Learning rates, decay and momentum belong to the transformation and may be optax schedules. They
+    are constants of the compiled program: another learning rate compiles again, unless the
+    transformation exposes it to JAX as an array (`jax.tree_util.Partial(update, rate)` as its
+    `update`). Transformations that need `value`, `grad` and `value_fn` (line searches) get them.
 
     Args:
         transformation: such as `optax.adam(1e-3)`.
-        batch: examples a step; None is the estimator's own, and all of the data set (or the
-            population) without one.
+        batch: examples per step; None uses the estimator's batch, or without an estimator the
+            whole data set (or the population).
         sampling: "replacement" or "epochs", as in `SGD`.
-        estimator: a rule whose estimate of the gradient is taken, its learning rate playing no
-            part; None is backpropagation.
+        estimator: a rule that provides the gradient, whatever its learning rate; None is
+            backpropagation.
     """
 
     transformation: Any
@@ -59,11 +71,21 @@ class Optax(AbstractRule):
             instance("estimator", estimator, AbstractGradientRule, "a rule such as SGD, or None")
         self.estimator = estimator
         if sampling == "epochs" and not self.samples:
-            raise ValueError("sampling: got 'epochs' without a batch; allowed with batch=…")
+            raise ValueError(
+                "sampling: got 'epochs' without a batch; allowed is 'epochs' with batch=…"
+            )
 
     @property
     def samples(self) -> bool:
         return self._source.samples
+
+    @property
+    def batch_size(self) -> int | None:
+        return self.batch or self._source.batch_size
+
+    @property
+    def noise_draws(self) -> int:
+        return self._source.noise_draws
 
     @property
     def _source(self) -> AbstractGradientRule:
@@ -72,35 +94,85 @@ class Optax(AbstractRule):
         return GradientDescent(1.0) if self.batch is None else SGD(1.0, batch=self.batch)
 
     def check_problem(self, problem: AbstractProblem) -> None:
-        batch = self.batch or getattr(self.estimator, "batch", None)
-        if batch is not None:
-            check_batches(problem, batch, self.sampling)
+        if self.batch_size is not None:
+            check_batches(problem, self.batch_size, self.sampling)
 
     def check_network(self, problem: AbstractProblem, network: AbstractNetwork) -> None:
+        """Also raises a ValueError for a transformation whose updates do not fit the weights."""
         self._source.check_network(problem, network)
+        # In a compiled run the transformation's arrays are JAX arrays, which tracers may index;
+        # tracers cannot index NumPy arrays.
+        as_jax = lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf
+        rule = jax.tree.map(as_jax, self)
+        # Any loss will do: only structures and shapes of the updates are checked.
+        loss = lambda w: sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(w))
+        first_step = lambda w: rule._updated(w, jax.grad(loss)(w), loss, rule._init(w))
+        if (like := network.like(problem.input_shape)) is not None:
+            narrow = jax.tree.map(lambda w: jax.ShapeDtypeStruct(w.shape, jnp.float32), like)
+            check_traced(first_step, narrow)
 
     def bind(
         self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights, dtype
     ) -> Bound:
         source = self._source
-        sampling = self.sampling if source.samples else None
-        found = source.gradients(
+        sampling = self.sampling if source.samples else None  # rules on all examples refuse it
+        gradients = source.gradients(
             problem, network, teacher, dtype, batch=self.batch, sampling=sampling
         )
-        transform = optax.with_extra_args_support(self.transformation)
 
         def init(weights: Weights) -> Memory:
-            return found.init(), jax.tree.map(jnp.asarray, transform.init(weights))
+            return gradients.init(), self._init(weights)
 
         def step(weights: Weights, memory: Memory, source: Source) -> tuple[Weights, Memory]:
-            gradient, loss, drawn = found.estimate(weights, memory[0], source)
-            updates, state = transform.update(
-                gradient, memory[1], weights, value=loss(weights), grad=gradient, value_fn=loss
-            )
-            # Schedules compute in float64 here: weights and memory keep their precision.
-            state = jax.tree.map(lambda new, old: new.astype(old.dtype), state, memory[1])
-            return optax.apply_updates(weights, updates), (drawn, state)
+            gradient, loss, drawn = gradients.estimate(weights, memory[0], source)
+            weights, state = self._updated(weights, gradient, loss, memory[1])
+            return weights, (drawn, state)
 
-        of = found.seen
-        seen = None if of is None else (lambda memory, source: of(memory[0], source))
-        return Bound(init, step, seen=seen)
+        return Bound(init, step, seen=gradients.seen_by_first)
+
+    def _init(self, weights: Weights) -> Memory:
+        with _named("init(weights)"):
+            return jax.tree.map(jnp.asarray, self.transformation.init(weights))
+
+    def _updated(
+        self, weights: Weights, gradient: Weights, loss: Loss, state: Memory
+    ) -> tuple[Weights, Memory]:
+        """The next weights and state of the transformation."""
+        transform = optax.with_extra_args_support(self.transformation)
+        with _named("update(gradient, state, weights)"):
+            updates, after = transform.update(
+                gradient, state, weights, value=loss(weights), grad=gradient, value_fn=loss
+            )
+        _check_like("updates", updates, weights, "the structure and shapes of the weights")
+        _check_like("a state", after, state, "the structure and shapes that `init` returned")
+        # Schedules compute in float64 here; the cast keeps the precision of the memory.
+        after = jax.tree.map(lambda new, old: jnp.asarray(new).astype(old.dtype), after, state)
+        return optax.apply_updates(weights, updates), after
+
+
+@contextlib.contextmanager
+def _named(call: str) -> Iterator[None]:
+    """Turns errors of a call of the transformation into one line that names the call."""
+    try:
+        yield
+    except Exception as error:  # the transformation may raise anything
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        why = why if len(why) <= LONGEST else f"{why[:LONGEST]}…"
+        raise ValueError(
+            f"transformation: got one whose {call} raises {why}; allowed is an optax "
+            "transformation for these weights"
+        ) from None
+
+
+def _check_like(what: str, came: Any, like: Any, allowed: str) -> None:
+    """Raises a ValueError if two pytrees differ in structure or in the shapes of their arrays."""
+    if jax.tree.structure(came) != jax.tree.structure(like):
+        shapes = f"the structure {shown(str(jax.tree.structure(came)))}"
+        raise ValueError(f"transformation: got {what} of {shapes}; allowed is {allowed}")
+    for new, old in zip(jax.tree.leaves(came), jax.tree.leaves(like), strict=True):
+        kind = getattr(new, "dtype", type(new).__name__)
+        if isinstance(new, str | bytes) or np.issubdtype(kind, np.complexfloating):
+            raise ValueError(f"transformation: got {what} of type {kind}; allowed are real numbers")
+        if np.shape(new) != np.shape(old):
+            shapes = f"shape {np.shape(new)} for an array {np.shape(old)}"
+            raise ValueError(f"transformation: got {what} of {shapes}; allowed is {allowed}")

@@ -8,14 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.networks import AbstractNetwork, forward
-from learndyn.networks.base import Weights
-from learndyn.numerics.checks import a_kind, one_of, positive, positive_int
+from learndyn.networks import AbstractNetwork
 from learndyn.numerics.random import Source, Stream
-from learndyn.numerics.types import Array, Number
 from learndyn.problems import AbstractProblem
-from learndyn.rules.base import AbstractSampledRule
+from learndyn.rules.base import AbstractSampledRule, check_counts_all, check_traced
 from learndyn.rules.batches import SAMPLINGS
+from learndyn.runtime.checks import a_kind, one_of, positive, positive_int
+from learndyn.runtime.types import Array, Number, Weights
+from learndyn.tangent import forward
 
 Nodes = dict[str, Array]
 Losses = Callable[[Nodes], Array]
@@ -24,29 +24,30 @@ Losses = Callable[[Nodes], Array]
 class NodePerturbation(AbstractSampledRule):
     """w ← w − η · estimate, of which the mean over the noise is ∇loss in the limit sigma → 0.
 
-    Every example sees noise sigma · ξ, ξ standard normal, added at all nodes h_k (those that
-    `tap` marks) at once. With s = (loss with noise − loss) / sigma the estimate is the mean over
-    examples of Σ_k (∂h_k/∂w)ᵀ ξ_k s, in which ∂h_k/∂w is that of the node's own weights, its
-    inputs held: s ξ_k stands where backpropagation has ∂loss/∂h_k. For a dense layer this is
+    For every example, noise sigma · ξ with standard normal ξ is added at all nodes h_k (marked by
+    `tap`) at once. With s = (loss with noise − loss) / sigma, the estimate is the mean over
+    examples of Σ_k (∂h_k/∂w)ᵀ ξ_k s, where ∂h_k/∂w is taken at fixed inputs of the node: s ξ_k
+    takes the place that ∂loss/∂h_k has in backpropagation. For a dense layer this is
     δW_k = −(η/σ) (ℓ̃ − ℓ) ξ_k x_{k−1}ᵀ and δb_k = −(η/σ) (ℓ̃ − ℓ) ξ_k, Eqs. 18 and 105 of
-    hiratani2022perturbation, with factors of a parameterisation (1/√inputs) as the gradient has
-    them. ℓ is the problem's loss of one example with its own factor (the paper's is
-    `SquaredLoss(0.5)`); η multiplies the mean over the batch, as in `SGD`.
+    hiratani2022perturbation, with the same factors of a parameterisation (1/√inputs) as the
+    gradient. ℓ is the problem's loss of one example (`SquaredLoss(0.5)` in the paper); η multiplies
+    the mean over the batch, as in `SGD`.
 
-    The finite sigma has a bias of order sigma² in the mean, of order sigma in every draw, and a
-    rounding error of about ε |loss| / sigma in s: 10 % of it at 10⁻⁶ in float32. Sensible is √ε,
-    3·10⁻⁴ in float32 and 10⁻⁸ in float64; None is exact in both, and as fast.
+    A finite sigma causes a bias of order sigma² in the mean and of order sigma in every draw, and a
+    rounding error of about ε |loss| / sigma in s: 10 % for sigma = 10⁻⁶ in float32. A good choice
+    is √ε, 3·10⁻⁴ in float32 and 10⁻⁸ in float64. None has neither error, and is as fast.
 
-    All weights must act on the loss through nodes, and nodes of one example on its own loss
-    alone (no batch normalisation).
+    All weights must act on the loss through nodes, and the nodes of an example only on the loss of
+    that example (no batch normalisation).
 
     Args:
         learning_rate: η.
         sigma: size of the noise; None is the limit sigma → 0, by a derivative along ξ.
-        batch: number of examples a step.
-        perturbations: independent ξ an example and step, over which the estimate is averaged.
-        shared: whether all examples of a step see the same ξ, each with its own s.
-        sampling: of a data set, as in `SGD`.
+        batch: number of examples per step.
+        perturbations: independent draws of ξ per example and step, over which the estimate is
+            averaged.
+        shared: whether all examples of a step share the same ξ, each with its own s.
+        sampling: how examples of a data set are drawn, as in `SGD`.
     """
 
     learning_rate: np.ndarray
@@ -73,16 +74,19 @@ class NodePerturbation(AbstractSampledRule):
         self.shared = one_of("shared", shared, (False, True))
         self.sampling = one_of("sampling", sampling, SAMPLINGS)
 
+    @property
+    def noise_draws(self) -> int:
+        return self.perturbations
+
     def check_network(self, problem: AbstractProblem, network: AbstractNetwork) -> None:
+        check_counts_all(self, problem)
         like = network.like(problem.input_shape)
         if like is None:
             return
+        # Two examples, since an axis of length one could not be told from others of length one.
         x = jax.ShapeDtypeStruct((2, *problem.input_shape), problem.input_dtype)
         narrow = jax.tree.map(lambda w: jax.ShapeDtypeStruct(w.shape, np.float32), like)
-        said: list[str | None] = []
-        jax.eval_shape(lambda w, x: said.append(missed(network, w, x, (2,))), narrow, x)
-        if said[0]:
-            raise ValueError(said[0])
+        check_traced(lambda w, x: check_nodes(network, w, x, (2,)), narrow, x)
 
     def estimate(
         self, problem: AbstractProblem, network: AbstractNetwork
@@ -107,7 +111,7 @@ class NodePerturbation(AbstractSampledRule):
             network: the student.
             weights: its weights.
             x: inputs, a batch or one example.
-            losses: outputs → the loss of every example, whose shape is that of the batch.
+            losses: outputs → the loss of every example, in the shape of the batch.
             source: of random numbers.
 
         Returns:
@@ -122,20 +126,21 @@ class NodePerturbation(AbstractSampledRule):
         return pull({name: self._credit(slope, xi) for name, xi in noise.items()})[0]
 
     def _noise(self, nodes: Nodes, axes: int, source: Source) -> Nodes:
-        """ξ of every node, with a leading axis of perturbations where there are several."""
+        """ξ of every node, with a leading axis if there are several perturbations."""
         lead = () if self.perturbations == 1 else (self.perturbations,)
-        found, first = {}, 0
+        noise, first = {}, 0
         for name, h in nodes.items():
             one = (1,) * axes + h.shape[axes:] if self.shared else h.shape
             drawn = source.normal((*lead, *one), h.dtype, Stream.NODES, first)
-            found[name] = jnp.broadcast_to(drawn, (*lead, *h.shape))
-            first += drawn.size
-        return found
+            noise[name] = jnp.broadcast_to(drawn, (*lead, *h.shape))
+            first += drawn.size  # nodes use successive parts of one stream, so that they differ
+        return noise
 
     def _slope(self, losses: Losses, noise: Nodes, nodes: Nodes) -> Array:
         """s of every perturbation and example."""
         each = (lambda f: f) if self.perturbations == 1 else jax.vmap
         if self.sigma is None:
+            # Linearised once, and applied to every perturbation.
             _, push = jax.linearize(losses, jax.tree.map(jnp.zeros_like, nodes))
             return each(push)(noise)
         clean = losses({})
@@ -144,41 +149,40 @@ class NodePerturbation(AbstractSampledRule):
         return (moved - clean) / sigma
 
     def _credit(self, slope: Array, noise: Array) -> Array:
-        """s ξ, averaged over perturbations: what takes the place of ∂loss/∂node."""
+        """s ξ, averaged over perturbations, which takes the place of ∂loss/∂node."""
         credit = jnp.expand_dims(slope, range(slope.ndim, noise.ndim)) * noise
         return credit if self.perturbations == 1 else jnp.mean(credit, axis=0)
 
 
-def missed(
+def check_nodes(
     network: AbstractNetwork, weights: Weights, x: Array, examples: tuple[int, ...]
-) -> str | None:
-    """Why noise at nodes does not tell how every weight acts on the loss; None where it does.
+) -> None:
+    """Raises a ValueError if noise at nodes does not tell how every weight acts on the loss.
+
+    That is a network without nodes, with a node that does not begin with the axes of the batch, or
+    with weights that act on the outputs past all nodes.
 
     Args:
         network: the student.
         weights: its weights.
         x: inputs.
         examples: the shape of the batch, the leading axes of x.
-
-    Returns:
-        One line: the network has no nodes, one without the batch's axes in front, or weights that
-        act on the outputs past all nodes.
     """
     _, nodes = forward(network, weights, x)
     if not nodes:
-        return f"network: got {a_kind(network)} without nodes; allowed is one with tap(name, h)"
+        came = f"{a_kind(network)} without nodes"
+        raise ValueError(f"network: got {came}; allowed is one with tap(name, h)")
     for name, h in nodes.items():
         if h.shape[: len(examples)] != examples:
             allowed = f"the examples' axes {examples} in front"
-            return f"tap: got shape {h.shape} at {name!r}; allowed are {allowed}"
+            raise ValueError(f"tap: got shape {h.shape} at {name!r}; allowed are {allowed}")
     for path in _past(network, weights, x):
-        where = f"network: got weights that act past all nodes, {path or 'all of them'}"
-        return f"{where}; allowed are weights before a tap(name, h)"
-    return None
+        came = f"weights that act past all nodes, {path or 'all of them'}"
+        raise ValueError(f"network: got {came}; allowed are weights before a tap(name, h)")
 
 
 def _past(network: AbstractNetwork, weights: Weights, x: Array) -> Iterator[str]:
-    """The weights that outputs depend on with all nodes held."""
+    """The weights on which outputs depend when all nodes are held fixed."""
     leaves, structure = jax.tree.flatten(weights)
     for i, (path, leaf) in enumerate(jax.tree.leaves_with_path(weights)):
         put = lambda w, i=i: jax.tree.unflatten(structure, [*leaves[:i], w, *leaves[i + 1 :]])
@@ -187,15 +191,16 @@ def _past(network: AbstractNetwork, weights: Weights, x: Array) -> Iterator[str]
 
 
 def _depends(function: Callable[[Array], Array], at: Array) -> bool:
-    """Whether a function's derivative is more than zero by structure."""
-    found: list[bool] = []
+    """Whether JAX finds a derivative of a function that is not a symbolic zero."""
+    nonzero: list[bool] = []
+    # An identity whose derivative rule records whether the tangent is a symbolic zero.
     seen = jax.custom_jvp(lambda h: h)
 
     def rule(primals: Any, tangents: Any) -> Any:
         (dh,) = tangents
-        found.append(not isinstance(dh, jax.custom_derivatives.SymbolicZero))
+        nonzero.append(not isinstance(dh, jax.custom_derivatives.SymbolicZero))
         return primals[0], jnp.zeros_like(primals[0])
 
     seen.defjvp(rule, symbolic_zeros=True)
     jax.eval_shape(lambda w: jax.jvp(lambda w: seen(function(w)), (w,), (w,)), at)
-    return any(found)
+    return any(nonzero)

@@ -1,28 +1,28 @@
-"""What a probe may see of a rule: the step that follows, and the one that led here."""
+"""What a probe may see of a rule: the next step, and the last one."""
 
 import abc
 from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from learndyn.networks import Model
+from learndyn.models import Model
 from learndyn.numerics.random import Source
-from learndyn.numerics.types import Array
-from learndyn.numerics.values import Value
 from learndyn.problems import AbstractProblem
 from learndyn.records import Variable
 from learndyn.rules.base import Bound, Memory
+from learndyn.runtime.types import Array
+from learndyn.runtime.values import Value
 
 
 class Step(NamedTuple):
-    """The step that follows, and the last one.
+    """The next step, and the last one.
 
     Attributes:
-        problem: whose examples it sees.
-        rate: η of the step that follows; NaN where the rule has none of its own.
-        batch: which examples it sees, (batch,); None for all of them.
-        before: which the last step saw.
-        first: whether no step was taken yet.
+        problem: provides the examples.
+        rate: η of the next step; NaN if the rule has no rate of its own.
+        batch: indices of the examples that the next step sees, (batch,); None for all of them.
+        before: indices of the examples that the last step saw.
+        first: whether no step has been taken yet.
     """
 
     problem: AbstractProblem
@@ -33,34 +33,35 @@ class Step(NamedTuple):
 
 
 class AbstractStepProbe(Value):
-    """A probe that looks at the step that follows as well; `simulate(probes=…)` takes it.
+    """A probe of the model and of the next step, for `simulate(probes=…)`.
 
-    It is traced, and read at the asked times, each value under its own name.
+    It is traced and evaluated at the recorded times; each value has its own name in the record.
     """
 
     @property
     @abc.abstractmethod
     def variables(self) -> dict[str, Variable]:
-        """How a record labels what is read."""
+        """The labels of its values in a record."""
 
     @abc.abstractmethod
     def check(self, problem: AbstractProblem, outputs: int) -> None:
-        """Raises a ValueError where a problem, or a number of outputs, does not suit it."""
+        """Raises a ValueError if the probe does not apply to a problem or a number of outputs."""
 
     @abc.abstractmethod
     def __call__(self, model: Model, step: Step) -> dict[str, Array]:
-        """What is read of a model before a step.
+        """The values of the probe for a model before a step.
 
-        It may hold the `error` on all examples as well, which is then not computed again.
+        If they include the `error` on all examples, it is not computed again.
         """
 
 
 def step_of(
     problem: AbstractProblem, bound: Bound, memory: Memory, key: Array, index: Array
 ) -> Step:
-    """The step of given index, of a run with the given key."""
+    """The step number `index` of the run with the random key `key`."""
     rate, first = bound.rate(memory), index == 0
     if bound.seen is None:
         return Step(problem, rate, None, None, first)
+    # Step −1 does not exist: before the first step, `first` says that `last` has no meaning.
     last = bound.seen(memory, Source(key, jnp.maximum(index - 1, 0)))
     return Step(problem, rate, bound.seen(memory, Source(key, index)), last, first)

@@ -1,11 +1,11 @@
-"""Which engine a simulation takes."""
+"""Chooses the engine of a simulation."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from learndyn.numerics.checks import one_of
 from learndyn.rules.watching import AbstractStepProbe
-from learndyn.simulation.prices import of_engines
+from learndyn.runtime.checks import one_of
+from learndyn.simulation.costs import seconds_per_step
 from learndyn.system import System
 from learndyn.theory import THEORIES, AbstractTheory, Refused
 from learndyn.theory.chain import AbstractChain
@@ -21,44 +21,44 @@ def choose(
     runs: int = 1,
     dtype: str = "float32",
 ) -> tuple[str, AbstractChain | None]:
-    """The method that is meant, and for "reduced" what it needs.
+    """The method to use, and the Markov chain that "reduced" needs.
 
-    "auto" is "reduced" wherever that is exact and, by `prices`, faster for these runs.
+    "auto" means "reduced" if that is exact and, by `simulation/costs.py`, faster for these runs.
 
     Args:
         system: what learns.
-        theory: the one that covers it, or None.
-        method: what was asked for.
-        probes: what is to be evaluated on the weights.
-        runs: how many, of all starts.
+        theory: the theory that covers it, or None.
+        method: the requested method.
+        probes: what to evaluate on the weights.
+        runs: the number of runs of all starts.
         dtype: precision of the weights of "direct".
 
     Returns:
-        The method, and the theory's chain where the method is "reduced".
+        The method, and the theory's chain if the method is "reduced".
 
     Raises:
-        ValueError: for an unknown method, or where the system has no exact chain.
+        ValueError: for an unknown method, and for "reduced" if the system has no exact chain.
     """
     one_of("method", method, METHODS)
     if method == "flow" and any(isinstance(p, AbstractStepProbe) for p in probes.values()):
         raise ValueError("method: got 'flow' with a probe of steps; allowed is 'direct'")
     if method in ("direct", "flow"):
         return method, None
-    found = _chain(system, theory, probes)
-    if isinstance(found, str):
+    chain = _chain(system, theory, probes)
+    if isinstance(chain, str):
         if method == "auto":
             return "direct", None
-        raise ValueError(found)
-    prices = of_engines(system, found, runs, dtype)
-    if method == "auto" and prices["direct"] <= prices["reduced"]:
+        raise ValueError(chain)
+    seconds = seconds_per_step(system, chain, runs, dtype)
+    if method == "auto" and seconds["direct"] <= seconds["reduced"]:
         return "direct", None
-    return "reduced", found
+    return "reduced", chain
 
 
 def _chain(
     system: System, theory: AbstractTheory | None, probes: Mapping[str, Any]
 ) -> AbstractChain | str:
-    """The chain, or a line that says what the reduced engine cannot represent."""
+    """The chain, or an error message that says what the reduced engine cannot represent."""
     if theory is None:
         reasons = "; ".join(f"{kind.name}: {kind.covers(system).reason}" for kind in THEORIES)
         parts = ", ".join(

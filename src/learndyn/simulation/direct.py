@@ -1,9 +1,9 @@
 """The direct engine: every step of the rule on the full weights.
 
-Fresh examples are generated inside the compiled loop, so memory does not grow with the
-number of steps. On a CPU each run is a task of its own in a pool of threads: as fast as
-one batched kernel, and run 7 is bit for bit the same beside any other runs. Elsewhere
-all runs of a start are one batched kernel, spread over all devices.
+Fresh examples are generated inside the compiled loop, so memory does not grow with the number of
+steps. On a CPU each run is a task of its own in a pool of threads. This is as fast as one batched
+kernel, and the result of a run is bit for bit independent of the other runs. On other devices all
+runs of a start are one batched kernel, spread over all devices.
 """
 
 import functools
@@ -15,16 +15,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.networks import Model
-from learndyn.networks.base import Weights
-from learndyn.numerics.jaxprs import equations
-from learndyn.numerics.pieces import Piece
+from learndyn.models import Model
 from learndyn.numerics.random import Source, keys_of_runs
-from learndyn.numerics.stepping import record_steps
-from learndyn.numerics.types import Array
 from learndyn.rules import Bound
 from learndyn.rules.base import Memory
 from learndyn.rules.watching import step_of
+from learndyn.runtime.jaxprs import equations
+from learndyn.runtime.pieces import Piece
+from learndyn.runtime.stepping import record_steps
+from learndyn.runtime.types import Array, Weights
 from learndyn.simulation.following import Group
 from learndyn.simulation.parallel import on_one_cpu, rounded_up, spread
 from learndyn.simulation.reading import Reader, Reading
@@ -35,7 +34,7 @@ Begin = Callable[[int], tuple[Weights, Weights, Reading]]
 
 
 class Carried(NamedTuple):
-    """What a group of runs carries: weights and memory, and what no step changes."""
+    """The state of a group of runs: weights and memory, and what no step changes."""
 
     moving: Moving
     keys: Array
@@ -48,15 +47,15 @@ class Direct:
 
     Args:
         system: what learns.
-        begin: number of a start → its weights in the precision of the run, its teacher, and how
-            it is read.
-        key: seed of the first start; run r of start s draws from (key + s, r) alone.
-        width: how many runs are computed together.
+        begin: number of a start → its weights in the precision of the run, its teacher, and what
+            to read.
+        key: seed of the first start; run r of start s depends on (key + s, r) alone.
+        width: the number of runs computed together.
     """
 
     def __init__(self, system: System, begin: Begin, key: int, width: int):
         self._system = _on_device(system)
-        # Runs of one start share it, and a few starts are followed at a time.
+        # Runs of one start share these arrays, and only a few starts are under way at a time.
         self._begin = functools.lru_cache(maxsize=4)(lambda number: _placed(*begin(number)))
         self._key, self._width = key, width
         self._stepwise = on_one_cpu() and _convolves(system, self._begin(0)[0])
@@ -64,33 +63,34 @@ class Direct:
     def begin(self, group: Group) -> Carried:
         """Copies of the start's weights, with the memory before the first step."""
         weights, teacher, reading = self._begin(group.start)
-        moving = _copies((weights, _memory(self._system, weights, teacher)), self._width)
+        memory = _memory(self._system, weights, teacher)
+        copies = lambda leaf: np.stack([np.asarray(leaf)] * self._width)
+        moving = jax.tree.map(copies, (weights, memory))
         keys = np.asarray(keys_of_runs(self._key + group.start, group.filled(self._width))).T
         return Carried(spread(moving, 0), spread(keys, 0), teacher, reading)
 
     def record(self, carried: Carried, piece: Piece) -> tuple[Carried, Any]:
-        """Takes the steps as one compiled loop, or one by one where that is faster."""
-        take = self._by_single_steps if self._stepwise else self._by_a_loop
-        moving, read = take(carried, piece)
-        return carried._replace(moving=moving), read
+        """Takes the steps of a piece as one compiled loop, or one by one if that is faster."""
+        if self._stepwise:
+            moving, rows = self._by_single_steps(carried, piece)
+        else:
+            moving, keys, teacher, reading = carried
+            at = piece.first, piece.targets, piece.number
+            moving, rows = _record(self._system, reading.inside, moving, teacher, keys, *at)
+        return carried._replace(moving=moving), rows
 
     def between(self, carried: Carried, place: int) -> Any:
-        """What could not be traced."""
+        """Reads what cannot be traced."""
         outside = carried.reading.outside
         if not outside.names:
             return None
         weights = jax.tree.map(lambda w: np.asarray(w[place]), carried.moving[0])
         return outside(weights, jax.tree.map(np.asarray, carried.teacher))
 
-    def _by_a_loop(self, carried: Carried, piece: Piece) -> tuple[Moving, Any]:
-        moving, keys, teacher, reading = carried
-        at = piece.first, piece.targets, piece.number
-        return _record(self._system, reading.inside, moving, teacher, keys, *at)
-
     def _by_single_steps(self, carried: Carried, piece: Piece) -> tuple[Moving, Any]:
-        """Every step is a call, as a loop in Python would make it.
+        """Takes every step by a call from Python.
 
-        XLA's CPU compiler has no fast convolution inside of a loop (a factor 28 for 3 × 3
+        On CPUs XLA has no fast convolution inside a compiled loop (a factor of 28 for 3 × 3
         windows over digits).
         """
         moving, keys, teacher, (inside, *_) = carried
@@ -99,7 +99,8 @@ class Direct:
         for target in piece.targets[: max(int(piece.number), 1)]:
             for index in range(at, int(target) + (not piece.number)):
                 moved = _single(held, arrays, moving, keys, np.int64(index))
-                moving = moved if piece.number else moving  # no step: only compiled
+                # An empty piece compiles the step and discards its result.
+                moving = moved if piece.number else moving
             at = int(target)
             weights = moving_of(moving)[0]
             watched = _watched(self._system, inside, moving, teacher, keys, np.int64(at))
@@ -110,7 +111,7 @@ class Direct:
 
 
 def _convolves(system: System, weights: Weights) -> bool:
-    """Whether the network has convolutions, which its gradients then have too."""
+    """Whether the network has convolutions, and hence its gradient too."""
     dtype = jnp.dtype(system.problem.input_dtype)
     dtype = jax.tree.leaves(weights)[0].dtype if jnp.issubdtype(dtype, jnp.floating) else dtype
     x = jax.ShapeDtypeStruct((1, *system.problem.input_shape), dtype)
@@ -119,7 +120,7 @@ def _convolves(system: System, weights: Weights) -> bool:
 
 
 def _on_device(tree: Any) -> Any:
-    """Arrays on the device: a data set is not to be copied at every call."""
+    """Puts NumPy arrays on the device, so that a data set is not copied at every call."""
     place = lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf
     return jax.tree.map(place, tree)
 
@@ -130,7 +131,7 @@ def _placed(weights: Weights, teacher: Weights, reading: Reading):
 
 
 def width_of(runs: int) -> int:
-    """How many runs are computed together."""
+    """The number of runs computed together."""
     return 1 if on_one_cpu() else rounded_up(runs, jax.device_count())
 
 
@@ -150,24 +151,21 @@ def _record(
     targets: Array,
     count: Array,
 ) -> tuple[Moving, Any]:
-    """Steps of every run, whose weights and memory have a leading axis of runs."""
+    """Takes the steps of every run; weights and memory have a leading axis of runs."""
 
     def one(moving: Moving, key: Array) -> tuple[Moving, Any]:
         rule = bound(system, moving[0], teacher)
-        body = lambda i, now: rule.step(now[0], now[1], Source(key, i))
-        advance = lambda now, _, at, end: (jax.lax.fori_loop(at, end, body, now[0]), end)
+        step = lambda index, moving: rule.step(moving[0], moving[1], Source(key, index))
 
-        def read(now: tuple[Moving, Array]) -> Any:
-            watched = _watch(system, reader, rule, now[0], key, now[1])
-            return reader(now[0][0], teacher, watched=watched)
+        def read(index: Array, moving: Moving) -> Any:
+            watched = _watch(system, reader, rule, moving, key, index)
+            return reader(moving[0], teacher, watched=watched)
 
-        begin = moving, jnp.asarray(first)
-        (moving, _), rows = record_steps(advance, read, begin, first, targets, count)
-        return moving, rows
+        return record_steps(step, read, moving, first, targets, count)
 
-    # Steps on one vector are 5 % faster mapped over one run than without the axis; products and
-    # convolutions of batches would become batched and grouped ones, which are slower.
-    if len(keys) > 1 or system.network.takes_one:
+    # With inputs of one example, steps are 5 % faster mapped over a single run than without that
+    # axis. With batches, products would become batched and convolutions grouped, which is slower.
+    if len(keys) > 1 or system.network.accepts_single_example:
         return jax.vmap(one)(moving, keys)
     return jax.tree.map(lambda leaf: leaf[None], one(moving_of(moving), keys[0]))
 
@@ -188,7 +186,7 @@ def _watched(
 def _watch(
     system: System, reader: Reader, rule: Bound, moving: Moving, key: Array, index: Array
 ) -> Any:
-    """What is read of the step that follows."""
+    """What the probes of steps read of the next step."""
     if not reader.watching:
         return {}
     step = step_of(system.problem, rule, moving[1], key, index)
@@ -196,7 +194,11 @@ def _watch(
 
 
 def _held(tree: Any) -> tuple[list[Array], Any]:
-    """The arrays of a tree, and what of it is no array, apart: a call then costs less."""
+    """The arrays of a tree, and the rest of it as a hashable.
+
+    `jax.jit` with the rest as a static argument has less overhead per call than filtering the
+    tree at every call.
+    """
     leaves, structure = jax.tree.flatten(tree)
     is_array = lambda leaf: isinstance(leaf, jax.Array | np.ndarray | np.generic)
     arrays = [jnp.asarray(leaf) for leaf in leaves if is_array(leaf)]
@@ -207,8 +209,8 @@ def _held(tree: Any) -> tuple[list[Array], Any]:
 def _single(held: Any, arrays: list[Array], moving: Moving, keys: Array, index: Array) -> Moving:
     """One step of one run."""
     structure, rest = held
-    given = iter(arrays)
-    leaves = [next(given) if leaf is None else leaf for leaf in rest]
+    remaining = iter(arrays)
+    leaves = [next(remaining) if leaf is None else leaf for leaf in rest]
     system, teacher = jax.tree.unflatten(structure, leaves)
     step = bound(system, moving_of(moving)[0], teacher).step
     moved = step(*moving_of(moving), Source(keys[0], index))
@@ -221,10 +223,6 @@ def moving_of(moving: Moving) -> Moving:
 
 
 def bound(system: System, weights: Weights, teacher: Weights) -> Bound:
-    """The rule of a system, in the precision of the weights."""
+    """The rule of a system, bound to its problem and network in the precision of the weights."""
     dtype = jax.tree.leaves(weights)[0].dtype
     return system.rule.bind(system.problem, system.network, teacher, dtype)
-
-
-def _copies(tree: Any, number: int) -> Any:
-    return jax.tree.map(lambda w: np.stack([np.asarray(w)] * number), tree)

@@ -4,17 +4,16 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from learndyn.networks.base import Weights
 from learndyn.numerics import ode
 from learndyn.numerics.ode import Trajectory
-from learndyn.numerics.precision import to_numpy
-from learndyn.numerics.types import Array
 from learndyn.records import Outcome, Recording
 from learndyn.rules import AbstractDeterministicRule
+from learndyn.runtime.precision import to_numpy
+from learndyn.runtime.types import Array, Weights
 from learndyn.simulation.reading import Reader, Reading
 from learndyn.system import System
 
-RTOL, ATOL = 1e-10, 1e-12
+RTOL, ATOL = 1e-10, 1e-12  # tolerances of a step of the integrator
 
 
 def follow_flow(
@@ -26,21 +25,21 @@ def follow_flow(
     recording: Recording,
     start: int,
 ) -> None:
-    """Integrates d weights / d t = velocity, t = learning rate × steps, and reads at `times`.
+    """Integrates d weights / dt = velocity, with t = learning rate × steps, and reads at `times`.
 
     Args:
         system: what learns; its rule must not sample.
         times: increasing, non-negative.
         weights: the weights at time 0, float64.
         teacher: the teacher's weights.
-        reading: how the weights are read.
-        recording: takes what was read, as run 0 of a start.
+        reading: what to read of the weights.
+        recording: receives the values, as run 0 of a start.
         start: the number of the start.
     """
     path = to_numpy(_integrate(system, reading.inside, weights, teacher, times))
     (values, gone), path_weights = path.saved
     ended = path.diverged or not path.succeeded
-    gone = np.array(gone) | (ended & (times > path.end))
+    gone = np.array(gone) | (ended & (times > path.end))  # later rows were never computed
     for index in np.flatnonzero(~gone) if reading.outside.names else ():
         at = jax.tree.map(lambda w, i=index: w[i], path_weights)
         more, gone[index] = reading.outside(at, teacher)
@@ -54,7 +53,7 @@ def follow_flow(
 
 
 def check_flow(system: System) -> AbstractDeterministicRule:
-    """The rule, or a ValueError where it has no flow."""
+    """The rule of the system; raises a ValueError if it has no flow."""
     if isinstance(system.rule, AbstractDeterministicRule):
         return system.rule
     came = type(system.rule).__name__

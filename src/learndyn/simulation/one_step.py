@@ -1,4 +1,4 @@
-"""Single steps: `update`, and the drift by brute force, many of them averaged."""
+"""Single steps: `update`, and the drift measured by averaging over many of them."""
 
 from typing import Any, NamedTuple
 
@@ -7,18 +7,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.networks.base import Weights
-from learndyn.numerics.checks import instance, positive_int, seed
-from learndyn.numerics.precision import full_precision, to_numpy
 from learndyn.numerics.random import Source, key_of_run
-from learndyn.numerics.types import Array
+from learndyn.runtime.checks import instance, positive_int, seed
+from learndyn.runtime.precision import full_precision, to_numpy
+from learndyn.runtime.types import Array, Weights
 from learndyn.simulation.direct import bound
-from learndyn.simulation.room import check_step
+from learndyn.simulation.memory import require_memory_for_step
 from learndyn.starting import Start, given_weights
 from learndyn.system import System
 from learndyn.theory import clock_of, theory_of
 
-BATCH = 256  # steps held in memory at once
+BATCH = 256  # steps computed at once
 
 
 def update(
@@ -29,27 +28,28 @@ def update(
     Args:
         system: what learns.
         weights: the weights before the step.
-        teacher: the teacher's weights; None where the problem fixes them.
+        teacher: the teacher's weights; None if the problem fixes them.
         key: seed of the step's random numbers.
 
     Returns:
         The weights after the step, as NumPy.
 
     Raises:
-        ValueError: where the teacher is missing, or weights do not fit the network.
+        ValueError: if the teacher is missing, or the weights do not fit the network.
     """
     instance("system", system, System, "a System")
     key = seed("key", key)
-    check_step(system)
+    require_memory_for_step(system)
     weights, teacher = given_weights(system, weights, teacher)
     dtype = jax.tree.leaves(weights)[0].dtype
     with full_precision():
+        # The weights set the precision, and JAX would promote a step with a float64 teacher.
         teacher = jax.tree.map(lambda t: jnp.asarray(t, dtype), teacher)
         weights = jax.tree.map(jnp.asarray, weights)
         return to_numpy(_step(system, weights, teacher, key_of_run(key, 0)))
 
 
-# Operation by operation each would be compiled by itself, which takes far longer.
+# Compiled as a whole: otherwise JAX compiles every operation by itself, which takes far longer.
 @eqx.filter_jit
 def _step(system: System, weights: Weights, teacher: Weights, run_key: Array) -> Weights:
     rule = bound(system, weights, teacher)
@@ -66,10 +66,10 @@ class MeasuredDrift(NamedTuple):
 def measure_drift(system: System, start: Start, *, trials: int, key: int = 0) -> MeasuredDrift:
     """Averages the change of the state over independent single steps of the real network.
 
-    It estimates the exact one-step mean at size N, of which `drift` is the limit.
+    It estimates the exact mean of one step at size N, whose limit is `drift`.
 
     Args:
-        system: what learns; a theory must cover it, since its state is what is measured.
+        system: what learns; a theory must cover it, which defines the state.
         start: where every step begins.
         trials: number of steps.
         key: seed.

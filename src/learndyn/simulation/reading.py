@@ -1,11 +1,11 @@
-"""What a simulation reads of weights: the theory's observables, the error on examples, probes.
+"""What a simulation reads of the weights: the theory's observables, losses on examples, probes.
 
-It is read in the compiled program that takes the steps. What cannot be traced is called between
-pieces of it, on NumPy arrays, and the record says so.
+All are read inside the compiled program that takes the steps. Functions that cannot be traced are
+called on NumPy arrays between its pieces, and the record says so.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -13,35 +13,37 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.networks import AbstractNetwork, Model
-from learndyn.networks.base import Weights
-from learndyn.numerics.divergence import bound_of, has_diverged
-from learndyn.numerics.jaxprs import Traced
-from learndyn.numerics.types import Array
+from learndyn.models import Model
+from learndyn.networks import AbstractNetwork
 from learndyn.problems import Examples
 from learndyn.records import Variable
 from learndyn.rules.watching import AbstractStepProbe, Step
-from learndyn.simulation.examples import OnExamples, labels
+from learndyn.runtime.divergence import bound_of, has_diverged
+from learndyn.runtime.jaxprs import Traced
+from learndyn.runtime.types import Array, Weights
+from learndyn.simulation.example_sets import OnExamples, labels
+from learndyn.simulation.named_probe import NamedProbe
 from learndyn.system import System
 from learndyn.theory import AbstractTheory
 
-Probe = Callable[..., Any]  # of a model; an `AbstractStepProbe` sees the step as well
+Probe = NamedProbe | AbstractStepProbe  # functions of a model; the latter see the next step too
 Values = dict[str, Any]
-ANY = np.finfo(np.float64).max  # a bound that every number keeps
-MOST_KEPT, MOST_LOOKED_AT = 64, 10**5  # traced measurements; numbers in a theory
+ANY = np.finfo(np.float64).max  # a bound that only infinities and NaN exceed
+MOST_KEPT = 64  # traced measurements in the cache
+MOST_HASHED = 10**5  # numbers in a theory whose measurement is cached
 _MEASURES: dict[Any, Traced] = {}
-SMALL = 1.0  # weights of this size are not large, however small they began
+SMALL = 1.0  # smaller starts count as this size: growth up to it is not divergence
 
 
 class Reader(eqx.Module):
-    """Reads weights, traced: (weights, teacher) → values, and whether the run has diverged.
+    """Reads weights inside compiled code: their values, and whether the run has diverged.
 
     Args:
-        measure: (weights, teacher) → the theory's observables and its state; None without one.
+        measure: (weights, teacher) → the theory's observables and its state; None without a theory.
         on_examples: reads losses.
         probes: name → function of the weights.
-        bound: what the theory's state, or else the weights, may grow to.
-        watching: probes that look at the step that follows as well.
+        bound: the value that the theory's state, or else the weights, may not exceed.
+        watching: probes that also see the next step.
     """
 
     measure: Traced | None
@@ -57,19 +59,19 @@ class Reader(eqx.Module):
         losses: Values | None = None,
         watched: Values | None = None,
     ):
-        """What is read, and whether the run has diverged; `losses` where they are known."""
+        """The values, and whether the run has diverged; `losses` if they are known already."""
         values, judged = self._measured(weights, teacher)
         watched = watched or {}
         values |= self.on_examples(weights, watched) if losses is None else losses
         gone = has_diverged(judged, self.bound)
-        if values:  # a loss may overflow before the weights do
+        if values:  # a loss may overflow before the weights diverge
             gone |= has_diverged(values, jnp.asarray(ANY))
         values |= {name: probe(weights) for name, probe in self.probes.items()}
-        said = {name for each in self.watching for name in each.variables}
-        return values | {n: value for n, value in watched.items() if n in said}, gone
+        recorded = {name for each in self.watching for name in each.variables}
+        return values | {n: value for n, value in watched.items() if n in recorded}, gone
 
     def watch(self, model: Model, step: Step) -> Values:
-        """What is read of the step that follows."""
+        """What the probes of steps read of the next step."""
         return {n: v for probe in self.watching for n, v in probe(model, step).items()}
 
     def has_diverged(self, weights: Weights, teacher: Weights) -> Array:
@@ -81,23 +83,23 @@ class Reader(eqx.Module):
 
 
 class Outside(NamedTuple):
-    """Reads weights on NumPy arrays: what cannot be traced.
+    """Reads weights as NumPy arrays, by functions that cannot be traced.
 
     Attributes:
-        network: whose weights are read.
-        theory: which measures them, where it cannot be traced, or None.
+        network: the network whose weights are read.
+        theory: the theory, if it cannot be traced; otherwise None.
         probes: name → function of a model.
-        bound: what the theory's state may grow to.
+        bound: the value that the theory's state may not exceed.
     """
 
     network: AbstractNetwork
     theory: AbstractTheory | None
-    probes: Mapping[str, Probe]
+    probes: Mapping[str, NamedProbe]
     bound: Array
 
     @property
     def names(self) -> list[str]:
-        """What is read here."""
+        """The names of what is read here."""
         return [*(self.theory.variables if self.theory is not None else ()), *self.probes]
 
     def __call__(self, weights: Weights, teacher: Weights) -> tuple[Values, bool]:
@@ -106,11 +108,11 @@ class Outside(NamedTuple):
             gone = bool(has_diverged(self.theory.project(weights, teacher), self.bound))
             values = dict(self.theory.measure(weights, teacher))
         model = Model(self.network, weights)
-        return values | {n: np.asarray(probe(model)) for n, probe in self.probes.items()}, gone
+        return values | {n: probe(model) for n, probe in self.probes.items()}, gone
 
 
 class Reading(NamedTuple):
-    """What is read, and how the record labels it."""
+    """What is read, and its labels in the record."""
 
     inside: Reader
     outside: Outside
@@ -126,58 +128,56 @@ def reading_of(
     probes: Mapping[str, Probe],
     together: int,
 ) -> Reading:
-    """The reading that suits a system: by its theory, on the problem's examples, and by probes.
+    """What to read of a system: its theory's observables, losses on examples, and probes.
 
     Args:
         system: what learns.
-        theory: the one that covers it, or None.
-        weights: where it begins.
+        theory: the theory that covers it, or None.
+        weights: the initial weights.
         teacher: the teacher's weights.
         probes: name → function of a model.
-        together: how many runs are read at once.
+        together: the number of runs read at once.
 
     Returns:
         The reading.
 
     Raises:
-        ValueError: for a probe named like an observable.
+        ValueError: for a probe with the name of an observable.
     """
     sets, on = _on_examples(system, theory, weights, teacher, together)
-    said = {n: label for p, e in sets.items() for n, label in labels(p, e, True).items()}
-    said = {name: said[name] for name in on.names}
-    attributes = {f"{p}error_from": e.name for p, e in sets.items() if f"{p}error" in said}
+    labelled = {n: label for p, e in sets.items() for n, label in labels(p, e, True).items()}
+    variables = {name: labelled[name] for name in on.names}
+    attributes = {f"{p}error_from": e.name for p, e in sets.items() if f"{p}error" in variables}
     if theory is not None:
-        said, attributes = {**theory.variables, **said}, {"theory": theory.name, **attributes}
-    used = {*said, *(dim for label in said.values() for dim in label.dims)}
+        variables = {**theory.variables, **variables}
+        attributes = {"theory": theory.name, **attributes}
+    used = {*variables, *(dim for label in variables.values() for dim in label.dims)}
     watching = tuple(each for each in probes.values() if isinstance(each, AbstractStepProbe))
-    probes = {n: each for n, each in probes.items() if not isinstance(each, AbstractStepProbe)}
-    _check_watching(system, watching)
-    taken = [n for n in (*probes, *(n for w in watching for n in w.variables)) if n in used]
-    if taken:
-        raise ValueError(
-            f"probes: got {taken[0]!r}, which the record has already; allowed is another name"
-        )
-    bound = _bound(theory, weights, teacher)
-    measure, theory = _measure(theory, weights, teacher)
-    traced, rest = _split(system.network, probes, weights)
-    bound = bound if theory is None else jnp.asarray(ANY)
-    inside = Reader(measure, on, traced, bound, watching)
-    said |= {name: label for each in watching for name, label in each.variables.items()}
-    outside = Outside(system.network, theory, rest, bound)
-    if outside.names:
-        attributes["read_between_pieces"] = ", ".join(outside.names)
-    return Reading(inside, outside, said, attributes)
-
-
-def _check_watching(system: System, watching: tuple[AbstractStepProbe, ...]) -> None:
+    alone = {n: each for n, each in probes.items() if isinstance(each, NamedProbe)}
     shape = system.network.output_shape(system.problem.input_shape, system.problem.input_dtype)
     for each in watching:
         each.check(system.problem, math.prod(shape))
+    taken = [n for n in (*alone, *(n for w in watching for n in w.variables)) if n in used]
+    if taken:
+        raise ValueError(
+            f"probes: got {taken[0]!r}, which the record has already; allowed are names other "
+            f"than {', '.join(sorted(used))}"
+        )
+    bound = _bound(theory, weights, teacher)
+    measure, theory = _measure(theory, weights, teacher)
+    traced, rest = _split(system.network, alone, weights)
+    bound = bound if theory is None else jnp.asarray(ANY)
+    inside = Reader(measure, on, traced, bound, watching)
+    variables |= {name: label for each in watching for name, label in each.variables.items()}
+    outside = Outside(system.network, theory, rest, bound)
+    if outside.names:
+        attributes["read_between_pieces"] = ", ".join(outside.names)
+    return Reading(inside, outside, variables, attributes)
 
 
 def _on_examples(system, theory, weights, teacher, together):
     dtype = jax.tree.leaves(weights)[0].dtype
-    # A theory measures without examples: fresh ones are not drawn beside it.
+    # A theory measures without examples, so no fresh ones are drawn for it.
     drawn = theory is None or system.problem.examples() is not None
     sets: Mapping[str, Examples] = system.problem.measured_on(teacher, dtype) if drawn else {}
     return sets, OnExamples(system, sets, dtype, error=theory is None, together=together)
@@ -192,33 +192,32 @@ def _bound(theory: AbstractTheory | None, weights: Weights, teacher: Weights) ->
 def _measure(
     theory: AbstractTheory | None, weights: Weights, teacher: Weights
 ) -> tuple[Traced | None, AbstractTheory | None]:
-    """A theory's measurement where it can be traced, else the theory."""
+    """The theory's measurement if it can be traced, and otherwise the theory."""
     if theory is None:
         return None, None
     both = lambda w, t: (dict(theory.measure(w, t)), theory.project(w, t))
     known = _identity((theory, weights, teacher))
     try:
         if known not in _MEASURES:
-            found = Traced(both, *_shapes((weights, teacher)))
+            like = jax.tree.map(
+                lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype), (weights, teacher)
+            )
+            traced = Traced(both, *like)
             if known is None:
-                return found, None
+                return traced, None
             while len(_MEASURES) >= MOST_KEPT:
                 _MEASURES.pop(next(iter(_MEASURES)), None)
-            _MEASURES[known] = found
+            _MEASURES[known] = traced
         return _MEASURES[known], None
-    except Exception:  # whatever stops it, NumPy arrays show whether it works there
+    except Exception:  # of any kind; if it fails on NumPy arrays too, that error is raised
         return None, theory
 
 
-def _shapes(tree: Any) -> Any:
-    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype), tree)
-
-
-def _identity(given: tuple[AbstractTheory, Weights, Weights]) -> Any:
-    """What a traced measurement depends on; None where it is too large to be looked at."""
-    theory, *arrays = given
+def _identity(inputs: tuple[AbstractTheory, Weights, Weights]) -> Any:
+    """A hashable of all that a traced measurement depends on; None if it would be too large."""
+    theory, *arrays = inputs
     leaves, structure = jax.tree.flatten(theory)
-    if sum(np.size(leaf) for leaf in leaves) > MOST_LOOKED_AT:
+    if sum(np.size(leaf) for leaf in leaves) > MOST_HASHED:
         return None
     values = tuple((np.shape(x), np.asarray(x).tobytes()) for x in leaves)
     like = [(np.shape(x), str(x.dtype)) for x in jax.tree.leaves(arrays)]
@@ -226,13 +225,13 @@ def _identity(given: tuple[AbstractTheory, Weights, Weights]) -> Any:
 
 
 def _split(
-    network: AbstractNetwork, probes: Mapping[str, Probe], weights: Weights
-) -> tuple[dict[str, Traced], dict[str, Probe]]:
-    """Probes that can be traced, and those that cannot."""
+    network: AbstractNetwork, probes: Mapping[str, NamedProbe], weights: Weights
+) -> tuple[dict[str, Traced], dict[str, NamedProbe]]:
+    """The probes that can be traced, and those that cannot."""
     traced, rest = {}, {}
     for name, probe in probes.items():
         try:
-            traced[name] = Traced(lambda w, p=probe: p(Model(network, w)), weights)
-        except Exception:  # whatever stops it, NumPy arrays show whether it works there
+            traced[name] = Traced(lambda w, p=probe: p.traced(Model(network, w)), weights)
+        except Exception:  # of any kind; if it fails on NumPy arrays too, that error is raised
             rest[name] = probe
     return traced, rest

@@ -1,11 +1,11 @@
 """Fixed points of a theory's flow and their stability, from the true vector field.
 
-The exact partners of a paper's approximate heights and rates: Newton on `drift`, and the
-eigenvalues of its Jacobian, which autodiff gives. Dense, so for small systems. The variables are
-the theory's own `vector`: what moves and is independent.
+They are exact where a paper has approximate heights and rates: Newton's method on `drift`, and the
+eigenvalues of its Jacobian, by automatic differentiation. Jacobians are dense, so this is for small
+systems. The variables are the theory's `vector`: those that move and are independent.
 
-The damping is written by hand: fixed points of plateaus come in families, where the trust region
-of a library's Levenberg-Marquardt converges linearly, and a damping of |drift|² quadratically.
+The damping is our own: fixed points on plateaus come in families, to which the trust region of
+library versions of Levenberg-Marquardt converges linearly, but a damping of |drift|² quadratically.
 """
 
 from collections.abc import Callable
@@ -16,25 +16,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.numerics.checks import one_of, positive_int
-from learndyn.numerics.precision import to_numpy
-from learndyn.numerics.types import Array
+from learndyn.runtime.checks import one_of, positive_int
+from learndyn.runtime.precision import full_precision, to_numpy
+from learndyn.runtime.types import Array
 from learndyn.theory import AbstractTheory, Flow
 from learndyn.theory.dynamics import State
 
 MOST_VARIABLES = 3000  # a dense Jacobian of this size takes 72 MB, its eigenvalues minutes
-NULL = 1e-8  # singular values so small, relative to the largest, belong to a family of solutions
-ROUNDING = 1e-14  # the drift's own rounding, relative to |Jacobian| · |variables|
+NULL = 1e-8  # relative size of singular values that count as zero, along a family of solutions
+ROUNDING = 1e-14  # rounding error of the drift, relative to |Jacobian| · |variables|
 
 
 class FixedPoint(NamedTuple):
-    """Where Newton ended.
+    """The result of Newton's method.
 
     Attributes:
-        state: the state there.
+        state: the final state.
         residual: the largest |drift| there.
-        steps: Jacobians evaluated.
-        converged: whether the residual is down at the rounding of `drift`.
+        steps: the number of Jacobians evaluated.
+        converged: whether the residual is at the level of rounding errors of `drift`.
     """
 
     state: State
@@ -47,10 +47,10 @@ class Stability(NamedTuple):
     """Eigenvalues and eigenvectors of the drift's Jacobian.
 
     Attributes:
-        rates: complex, (n,), fastest growth first; per the unit of time of `drift`, that is
-            with the learning rate included.
-        directions: a state whose leaves have a leading axis n: direction k grows with rates[k].
-            Fixed entries (T) are zero.
+        rates: complex, (n,), fastest growth first; per unit of time of `drift`, that is, including
+            the learning rate.
+        directions: a state whose leaves have a leading axis n: direction k grows at rates[k].
+            Entries that do not move (T) are zero.
     """
 
     rates: np.ndarray
@@ -67,10 +67,10 @@ def find_fixed_point(
 ) -> FixedPoint:
     """The fixed point of a theory's flow near a given state.
 
-    Levenberg-Marquardt with the damping |drift|², which converges quadratically to the nearest
-    point of a family where fixed points are not isolated (Yamashita and Fukushima 2001), as on
-    plateaus. Stable and unstable ones are found alike. Where two families cross, convergence is
-    only linear; a symmetry of one of them restores it.
+    Levenberg-Marquardt with damping |drift|². If fixed points are not isolated, as on plateaus, it
+    converges quadratically to the nearest point of the family (Yamashita and Fukushima 2001).
+    Stable and unstable fixed points are found alike. Where two families cross, convergence is only
+    linear, unless `symmetry` selects one of them.
 
     Args:
         theory: a theory whose `order` is a flow.
@@ -78,17 +78,17 @@ def find_fixed_point(
         order: "flow", or "full" for the fixed point at a finite learning rate.
         symmetry: a linear projection of states that commutes with the flow, such as
             `erf_plateau.equal_students`; the search stays in its image.
-        max_steps: Jacobians to evaluate at most.
+        max_steps: the largest number of Jacobians to evaluate.
 
     Returns:
-        The point, converged or not.
+        The fixed point, or the last iterate if it has not converged.
 
     Raises:
-        ValueError: for an order that is no flow, or more than 3000 variables.
+        ValueError: for an order that is not a flow, or more than 3000 variables.
     """
     positive_int("max_steps", max_steps)
     _check(theory, state, order)
-    with jax.enable_x64(True):
+    with full_precision():
         out, into = _coordinates(theory, state, symmetry)
         field = lambda y: into @ np.asarray(_field(theory, state, order, out @ y))
         y, steps, converged = into @ np.asarray(theory.vector(state)), 0, False
@@ -114,17 +114,17 @@ def jacobian_spectrum(theory: AbstractTheory, state: State, order: str = "flow")
         order: "flow", or "full" for all terms in the learning rate.
 
     Returns:
-        Eigenvalues and directions. A zero in a Jordan block comes out as about 1e-8 of the
-        largest rate.
+        Eigenvalues and directions. Rounding turns a zero eigenvalue in a Jordan block into about
+        1e-8 of the largest rate.
 
     Raises:
-        ValueError: for an order that is no flow, or more than 3000 variables.
+        ValueError: for an order that is not a flow, or more than 3000 variables.
     """
     _check(theory, state, order)
-    with jax.enable_x64(True):
+    with full_precision():
         J = np.asarray(_jacobian(theory, state, order, theory.vector(state)))
         values, vectors = np.linalg.eig(J)
-        first = np.argsort(-np.real(values), kind="stable")
+        first = np.argsort(-np.real(values), kind="stable")  # keeps conjugate pairs together
         origin = jax.tree.map(jnp.zeros_like, state)
         along = lambda v: theory.with_vector(origin, v)
         directions = jax.vmap(along)(jnp.asarray(vectors.T[first]))
@@ -134,7 +134,8 @@ def jacobian_spectrum(theory: AbstractTheory, state: State, order: str = "flow")
 def _descend(
     field: Callable[[np.ndarray], np.ndarray], x: np.ndarray, F: np.ndarray, J: np.ndarray
 ) -> np.ndarray:
-    """The damped Newton step that lessens |F|; more damping until one does."""
+    """A damped Newton step that reduces |F|; the damping increases until one does."""
+    # Without the null directions, along which a family of fixed points continues.
     U, s, Vt = np.linalg.svd(J)
     keep, size = s > NULL * s[0], np.linalg.norm(F)
     U, s, Vt = U[:, keep], s[keep], Vt[keep]
@@ -150,7 +151,7 @@ def _descend(
 def _coordinates(
     theory: AbstractTheory, state: State, symmetry: Callable[[State], State] | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(out, into): x = out @ y for coordinates y of the symmetry's image, and y = into @ x."""
+    """(out, into): x = out @ y for coordinates y in the image of the symmetry, and y = into @ x."""
     x = jnp.zeros_like(jnp.asarray(theory.vector(state)))
     if symmetry is None:
         return np.eye(len(x)), np.eye(len(x))

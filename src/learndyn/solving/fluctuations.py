@@ -12,26 +12,26 @@ from jax.flatten_util import ravel_pytree
 from learndyn.numerics import covariance
 from learndyn.numerics.covariance import NODES, PLACES, Stretch
 from learndyn.numerics.ode import Trajectory
-from learndyn.numerics.precision import to_numpy
-from learndyn.numerics.progress import Report
-from learndyn.numerics.types import Array
+from learndyn.runtime.precision import to_numpy
+from learndyn.runtime.progress import Report
+from learndyn.runtime.types import Array
 from learndyn.solving.integrate import integrate
 from learndyn.theory import AbstractTheory, Flow, Noise
 from learndyn.theory.dynamics import Integration, State
 
-MOST_VARIABLES = 2000  # the covariance holds the square of it
-LOOSER = 1000  # the tolerance of P, over that of the flow: linear noise itself errs by 1/√N
-BEST = 1e-8  # tolerance of P
-ROWS = 32  # times that are read in one stretch of the path, at most
-FIRST = 1e-3  # the first stretch that is tried, of the whole
-GROWTH = 3.0  # of a stretch over the one before it, at most
-LEAST = 0.2  # the same, at least
-# The cubic polynomial with the values and slopes of e^x at x = 0 and h misses it by h⁴/384, that
-# with second derivatives too by h⁶/46080, which is 0.16 × (the former)^1.5.
+MOST_VARIABLES = 2000  # the covariance has the square of this many entries
+LOOSER = 1000  # ratio of the tolerances of P and of the flow: linear noise itself errs by 1/√N
+BEST = 1e-8  # smallest tolerance of P
+ROWS = 32  # largest number of times read in one stretch of the path
+FIRST = 1e-3  # length of the first stretch, relative to the whole path
+GROWTH = 3.0  # largest ratio of the lengths of consecutive stretches
+LEAST = 0.2  # smallest such ratio
+# The cubic polynomial with the values and slopes of e^x at x = 0 and h has the error h⁴/384; the
+# quintic one, which matches second derivatives too, has h⁶/46080 = 0.16 × (the former)^1.5.
 COARSE = 384**1.5 / 46080
-LEFT = 100.0  # the last term of the polynomials that is kept, over the first that is left out
-LEAST_CUT = 1 / 64  # of a stretch, for reading; only what cancels to rounding asks for less
-SHORTEST = 1e-12  # stretch, of the time that has passed
+LEFT = 100.0  # ratio of the last term of the polynomials that is kept to the first one left out
+LEAST_CUT = 1 / 64  # smallest part of a stretch; only cancellation to rounding would need less
+SHORTEST = 1e-12  # shortest stretch, relative to the time so far
 
 
 def integrate_with_noise(
@@ -50,33 +50,38 @@ def integrate_with_noise(
 
         dP/dα = J P + P Jᵀ + D / N,    P(0) = 0,
 
-    with J the Jacobian of the drift and D = `noise.diffusion`: the central limit of the
-    chain of SGD about its mean, of relative error 1/√N in the standard deviation. That of an
-    observable o is √(∇o P ∇oᵀ), to first order in P.
+    with J the Jacobian of the drift and D = `noise.diffusion`. This is the central limit of the
+    Markov chain of SGD around its mean; the standard deviations have relative errors of order
+    1/√N. An observable o has the standard deviation √(∇o P ∇oᵀ), to first order in P.
 
     Args:
-        theory: the theory, which observes.
+        theory: the theory, which defines the observables.
         flow: its flow.
         noise: its noise at the same order.
         how: how to integrate the flow.
         times: increasing, non-negative.
-        per_time: what the rates are multiplied by, for the unit of `times`.
+        per_time: factor from the rates to the unit of `times`.
         size: N.
-        rtol: relative tolerance of a step; for P it is `LOOSER` times that, `BEST` at best.
+        rtol: relative tolerance of a step; for P it is `LOOSER` times that, but at least `BEST`.
         atol: absolute tolerance of a step, for N P as for the state.
-        report: is told the fraction done.
+        report: called with the fraction done.
 
     Returns:
-        The trajectory of (observables, each with its standard deviation `<name>_std`; states).
+        The trajectory of (observables with their standard deviations `<name>_std`, states).
 
     Raises:
         ValueError: for more than `MOST_VARIABLES` variables.
     """
-    _allowed(len(theory.vector(flow.state(how.begin))))
+    n = len(theory.vector(flow.state(how.begin)))
+    if n > MOST_VARIABLES:
+        raise ValueError(
+            f"fluctuations: got True for a state of {n} variables; "
+            f"allowed are at most {MOST_VARIABLES}"
+        )
     most = max(len(times), NODES)
 
     def solve(how: Integration, places: np.ndarray) -> Trajectory:
-        """The flow at some times: always as many, so that it compiles once."""
+        """The flow at some times, padded to a fixed number so that it compiles once."""
         padded = np.pad(places, (0, most - len(places)), mode="edge")
         path = to_numpy(integrate(theory, flow, how, padded, per_time, rtol, atol, states=True))
         return path._replace(saved=jax.tree.map(lambda leaf: leaf[: len(places)], path.saved))
@@ -93,25 +98,25 @@ def integrate_with_noise(
         report,
     )
     flat, names = ravel_pytree({name: values[0] for name, values in observables.items()})
-    found = np.full((len(times), len(flat)), np.nan)
-    end = walk.along(how.begin, reached, found)
-    # Rounding may leave a variance that is zero a little below it.
-    stds = jax.vmap(names)(jnp.sqrt(np.maximum(found, 0) / size))
+    variances = np.full((len(times), len(flat)), np.nan)
+    end = walk.along(how.begin, reached, variances)
+    # Rounding may make a variance that should be zero slightly negative.
+    stds = jax.vmap(names)(jnp.sqrt(np.maximum(variances, 0) / size))
     saved = {**observables, **{f"{name}_std": np.asarray(std) for name, std in stds.items()}}
     path = path._replace(saved=(saved, states))
     return path if end is None else path._replace(end=np.asarray(end), succeeded=np.asarray(False))
 
 
 class _Walk(NamedTuple):
-    """How N P is carried along a path, stretch by stretch.
+    """Carries N P along a path, stretch by stretch.
 
     Attributes:
         move: (y, places) → the flow from y at these times.
-        linearise: states at nodes → J and D there.
-        slopes: numbers of times → gradients of the observables there.
+        linearise: states at the nodes → J and D there.
+        slopes: indices of times → gradients of the observables there.
         rtol: relative tolerance.
         atol: absolute tolerance.
-        report: is told the fraction done.
+        report: called with the fraction done.
     """
 
     move: Callable[[State, np.ndarray], Trajectory]
@@ -121,10 +126,10 @@ class _Walk(NamedTuple):
     atol: float
     report: Report
 
-    def along(self, y: State, times: np.ndarray, found: np.ndarray) -> float | None:
-        """Fills in the variances at `times`; and where it had to stop, None for the end."""
+    def along(self, y: State, times: np.ndarray, variances: np.ndarray) -> float | None:
+        """Fills in the variances at `times`; returns where it had to stop, or None at the end."""
         t, P, row = 0.0, None, int(np.count_nonzero(times == 0))
-        found[:row] = 0.0
+        variances[:row] = 0.0
         length, cut = FIRST * times[-1] if row < len(times) else 0.0, 1.0
         while row < len(times) and length > SHORTEST * t:
             end = min(t + cut * length, times[min(row + ROWS, len(times)) - 1])
@@ -132,22 +137,22 @@ class _Walk(NamedTuple):
             stretch = Stretch(jnp.asarray(end - t), *self.linearise(nodes.saved[1]))
             P = jnp.zeros_like(stretch.J[0]) if P is None else P
             kept, wanted = self._judged(stretch, P)
-            # A stretch may be cut by the times and by what is read, and not by what it would miss.
+            # `length` is what J and D allow; `cut` shortens it where reading needs more accuracy.
             length = max(wanted, length) if kept else wanted / cut
             if not kept:
                 continue
             rows = np.arange(row, np.searchsorted(times, end, side="right"))
-            last, variances, apart = self._carried(stretch, P, rows, (times[rows] - t) / (end - t))
+            last, values, apart = self._carried(stretch, P, rows, (times[rows] - t) / (end - t))
             if COARSE * apart**1.5 > self.rtol and cut > LEAST_CUT:
                 cut /= 4
                 continue
-            found[rows] = variances
+            variances[rows] = values
             t, P, y, row, cut = end, last, nodes.last, row + len(rows), min(1.0, GROWTH * cut)
             self.report(t / times[-1])
         return None if row == len(times) else t
 
     def _judged(self, stretch: Stretch, P: Array) -> tuple[bool, float]:
-        """Whether J and D are known well enough on a stretch, and how long the next may be."""
+        """Whether J and D are accurate enough on a stretch, and how long the next one may be."""
         floor = self.atol / self.rtol  # so that `atol` is the absolute tolerance
         miss = float(_misfit(stretch, P, floor)) / (LEFT * self.rtol)
         factor = 0.9 * max(miss, 1e-30) ** (-1 / (NODES - 1)) if np.isfinite(miss) else LEAST
@@ -156,11 +161,11 @@ class _Walk(NamedTuple):
     def _carried(
         self, stretch: Stretch, P: Array, rows: np.ndarray, places: np.ndarray
     ) -> tuple[Array, np.ndarray, float]:
-        """P at the end of a stretch; variances at the rows in it; how well they are read."""
+        """P at the end of a stretch, the variances at its rows, and an error estimate of these."""
         ends = _carry(stretch, P)
         if len(rows) == 0:
             return ends[-1], np.zeros((0, 1)), 0.0
-        # Always as many, so that it compiles once.
+        # Always the same number of rows, so that it compiles once.
         slopes = to_numpy(self.slopes(np.resize(rows, ROWS)))
         read = [_variances(stretch, ends, *at) for at in zip(places, slopes, strict=False)]
         values, away = (np.stack(each) for each in zip(*to_numpy(read), strict=True))
@@ -194,11 +199,3 @@ def _slopes(theory: AbstractTheory, states: State) -> Array:
         return jax.jacfwd(observe)(jnp.asarray(theory.vector(state)))
 
     return jax.lax.map(at, states)
-
-
-def _allowed(n: int) -> None:
-    if n > MOST_VARIABLES:
-        raise ValueError(
-            f"fluctuations: got True for a state of {n} variables; "
-            f"allowed are at most {MOST_VARIABLES}"
-        )

@@ -1,4 +1,4 @@
-"""The one engine of theories: flows are integrated, maps are iterated, in float64."""
+"""The engine of theories: integrates flows and iterates maps, in float64."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,12 +7,12 @@ import equinox as eqx
 import jax
 
 from learndyn.numerics import ode
-from learndyn.numerics.divergence import bound_of, has_diverged
 from learndyn.numerics.ode import Trajectory
-from learndyn.numerics.progress import Meter
 from learndyn.numerics.rosenbrock import Solve
-from learndyn.numerics.stepping import record_steps
-from learndyn.numerics.types import Array
+from learndyn.runtime.divergence import bound_of, has_diverged
+from learndyn.runtime.progress import Meter
+from learndyn.runtime.stepping import record_steps
+from learndyn.runtime.types import Array
 from learndyn.theory import AbstractTheory, Flow, Map
 from learndyn.theory.dynamics import Implicit, Integration, Stabilised, State
 
@@ -31,14 +31,14 @@ def integrate(
 ) -> Trajectory:
     """Integrates a flow from time 0, observing at `times`.
 
-    Learning rate, spectrum, start and tolerances are traced: only shapes compile anew.
+    Learning rate, spectrum, start and tolerances are traced: only new shapes compile again.
 
     Args:
-        theory: the theory, which observes.
+        theory: the theory, which defines the observables.
         flow: its flow.
-        how: where to begin, in which coordinates and by which scheme.
+        how: the initial state, the coordinates and the scheme.
         times: increasing, non-negative.
-        per_time: what `drift` is multiplied by, for the unit of `times`.
+        per_time: factor from `drift` to the unit of `times`.
         rtol: relative tolerance of a step.
         atol: absolute tolerance of a step.
         states: whether to keep the states as well.
@@ -86,20 +86,20 @@ def iterate(
     """Iterates a map, observing at some of its steps.
 
     Args:
-        theory: the theory, which observes.
+        theory: the theory, which defines the observables.
         steps_of: its map.
         y: the state at step `first`, in the map's own coordinates.
-        bound: what its largest entry may grow to.
-        first: the step at which y stands.
+        bound: the value that its largest entry may not exceed.
+        first: the step number of y.
         targets: non-decreasing step numbers, (targets,).
-        count: how many of them are meant.
+        count: how many of the targets to visit; those after them are padding.
         states: whether to keep the states as well.
 
     Returns:
-        y at the last target; and (observables, states or None) with whether it has diverged,
-        (targets, …).
+        y at the last target, and for every target (observables, states or None) and whether the
+        state has diverged, (targets, …).
     """
     keep = _keep(theory, steps_of, states)
-    advance = lambda y, _, at, end: jax.lax.fori_loop(at, end, lambda _, y: steps_of.advance(y), y)
-    read = lambda y: (keep(y), has_diverged(y, bound))
-    return record_steps(advance, read, y, first, targets, count)
+    step = lambda _, y: steps_of.advance(y)
+    read = lambda _, y: (keep(y), has_diverged(y, bound))
+    return record_steps(step, read, y, first, targets, count)

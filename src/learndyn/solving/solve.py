@@ -1,6 +1,5 @@
 """`solve`: the curve that a theory predicts."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,34 +8,35 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from learndyn.numerics.checks import (
-    increasing_times,
+from learndyn.records import Outcome, Recording, Variable, make_record
+from learndyn.records.schema import Stopwatch
+from learndyn.runtime.checks import (
+    either,
     instance,
     one_of,
     positive,
     seed,
-    warn_off_grid,
 )
-from learndyn.numerics.divergence import bound_of, diverged_rows
-from learndyn.numerics.interruption import interruptible
-from learndyn.numerics.pieces import pieces
-from learndyn.numerics.precision import to_numpy
-from learndyn.numerics.progress import Report, metered, reporting
-from learndyn.numerics.types import Number
-from learndyn.records import Outcome, Recording, Variable, make_record
-from learndyn.records.schema import Stopwatch
+from learndyn.runtime.divergence import bound_of, diverged_rows
+from learndyn.runtime.interruption import interruptible, warn
+from learndyn.runtime.pieces import pieces
+from learndyn.runtime.precision import full_precision, to_numpy
+from learndyn.runtime.progress import Report, metered, reporting
+from learndyn.runtime.times import increasing_times, warn_off_grid
+from learndyn.runtime.types import Number
 from learndyn.solving.fluctuations import integrate_with_noise
 from learndyn.solving.integrate import integrate, iterate
-from learndyn.starting import Start, draw
+from learndyn.starting import Start, sampled_start
 from learndyn.system import System
 from learndyn.theory import AbstractTheory, Coverage, Flow, Map, Noise, Refused, theory_of
 from learndyn.theory.dynamics import Explicit, Implicit, Stabilised, State
 
-ROWS = 256  # times in a piece of an iterated map
-MOST_STEPS = 10**11  # of an iterated map, whose step takes a tenth of a microsecond at least
+ROWS = 256  # largest number of times in a piece of an iterated map
+MOST_STEPS = 10**11  # of an iterated map, at 0.1 microseconds per step or more
 SOLVERS = {Explicit: "Dopri8", Implicit: "Rodas", Stabilised: "Chebyshev"}
 
 
+@interruptible
 def solve(
     system: System,
     times,
@@ -57,62 +57,62 @@ def solve(
         system: what learns.
         times: increasing, non-negative, in the system's unit of time (steps / N for
             committees).
-        start: where it begins, at time 0; None draws `start(system, key=key)`.
-        key: seed of that draw.
-        order: "full", all terms in the learning rate; "flow", the limit of a small one on
-            the same time axis; "finite" (committees), the exact mean of one step, iterated:
-            closed for linear students, elsewhere it leaves out the feedback of the
-            fluctuations, which is of the same order 1/N. Two linear layers have "finite", without
-            neglecting 2 against sizes, and "wide", the limit of a wide hidden layer.
+        start: the initial condition, at time 0; None samples `start(system, key=key)`.
+        key: seed of that sample.
+        order: "full", all terms in the learning rate; "flow", the limit of a small learning rate
+            on the same time axis; "finite" (committees), the exact mean of one step, iterated. It
+            is closed for linear students; otherwise it neglects the feedback of the fluctuations,
+            which is of the same order 1/N. Two linear layers have "finite", which does not neglect
+            2 against the sizes, and "wide", the limit of a wide hidden layer.
         fluctuations: whether to predict, for every observable, the standard deviation of a
             run at size N (`<name>_std`), by the linear-noise equation of committees under
-            SGD; orders "full" and "flow", at most 2000 state variables. The tolerance of their
-            covariance is 1000 `rtol`, but not below 1e-8.
+            SGD; for orders "full" and "flow" and at most 2000 state variables. The tolerance of the
+            covariance is 1000 `rtol`, but at least 1e-8.
         states: whether to keep the state itself, as variables `state_<field>`.
-        theory: the name or the class of a theory, to take that one.
+        theory: the name or the class of the theory to use; None takes the one that covers the
+            system.
         rtol: relative tolerance of the integrator.
         atol: absolute tolerance of the integrator.
-        progress: True shows a bar with the time left; a function gets the fraction done.
+        progress: True shows a bar with the time left (in a file, a line every half minute); a
+            function is called with the fraction done.
 
     Returns:
-        A record. A solution that diverges is one too: see `outcome` and `diverged_at`.
+        A record. A solution that diverges is also a result: see `outcome` and `diverged_at`.
 
     Warns:
-        UserWarning: where the theory covers the start only approximately, and where a map is asked
-            for times between its steps, each once.
+        UserWarning: if the theory covers the start only approximately, and if times lie between
+            the steps of a map.
 
     Raises:
-        NoTheory: where no theory covers the system.
+        NoTheory: if no theory covers the system.
         ValueError: for times, tolerances or an order that are not allowed.
     """
     instance("system", system, System, "a System")
     times, key = increasing_times(times), seed("key", key)
     one_of("fluctuations", fluctuations, (False, True))
     one_of("states", states, (False, True))
-    found, moves, noise = interruptible(lambda: _moves(system, theory, order, fluctuations))
-    # As `start` draws it, but a state of the theory that is named.
-    start = draw(system, found, key) if start is None else Start.of(start)
+    chosen, moves, noise = _moves(system, theory, order, fluctuations)
+    # Not `start(system)`: the state must be one of the theory that was chosen.
+    start = sampled_start(system, chosen, key) if start is None else Start.of(start)
     tolerances = positive("rtol", rtol), positive("atol", atol)
-    state, coverage = interruptible(
-        lambda: (found.as_state(start.state), found.covers_start(start.state, start.realise))
-    )
+    state = chosen.as_state(start.state)
+    coverage = chosen.covers_start(start.state, start.realise)
     clock = moves.clock
     steps = clock.step_numbers(times)
     if isinstance(moves, Map):
         _check_steps(times, steps)
         warn_off_grid(times, steps, clock.steps, "solve")
-    _warn_of_start(found, coverage)
-    about = system.describe()  # before the work, which it must not be able to lose
+    _warn_of_start(chosen, coverage)
+    about = system.describe()  # before the work: an error here must not lose the result
     watch = Stopwatch()
-    recording = Recording({}, times, _labels(found.variables, fluctuations))
-    with jax.enable_x64(True), reporting(progress, "solving") as report:
+    recording = Recording({}, times, _labels(chosen.variables, fluctuations))
+    with full_precision(), reporting(progress, "solving") as report:
         if isinstance(moves, Map):
-            work = lambda: _iterated(found, moves, state, steps, states, recording, report)
+            method = _iterated(chosen, moves, state, steps, states, recording, report)
         else:
-            shown = report if progress else None
-            asked = noise, state, times, tolerances, states, recording, shown
-            work = lambda: _integrated(found, moves, *asked)
-        method = interruptible(work)
+            # Without a report the program is compiled without calls back into Python.
+            arguments = noise, state, times, tolerances, states, recording
+            method = _integrated(chosen, moves, *arguments, report if progress else None)
         report(1.0)
     return make_record(
         recording.variables(),
@@ -124,7 +124,7 @@ def solve(
         attributes={
             "engine": "solve",
             "method": method,
-            "theory": found.name,
+            "theory": chosen.name,
             "coverage": coverage.level,
             "coverage_reason": coverage.reason,
             "order": order,
@@ -142,19 +142,34 @@ def solve(
 def _moves(
     system: System, theory: Any, order: str, fluctuations: bool
 ) -> tuple[AbstractTheory, Flow | Map, Noise | None]:
-    """The theory that is meant, how it moves and, where that is asked, its noise."""
-    found = theory_of(system, theory)
-    one_of("order", order, found.orders)
-    moves = given("order", found.dynamics(order), order)
-    noise = given("fluctuations", found.noise(order), True) if fluctuations else None
-    return found, moves, noise
+    """The theory to solve, its dynamics and, if requested, its noise."""
+    chosen = theory_of(system, theory)
+    one_of("order", order, chosen.orders)
+    return chosen, _dynamics(chosen, order), _noise(chosen, order) if fluctuations else None
 
 
-def given(argument: str, capability: Any, value: Any) -> Any:
-    """What a theory gave, or a ValueError with the reason why it did not."""
-    if isinstance(capability, Refused):
-        raise ValueError(f"{argument}: got {value!r}, but {capability.reason}; allowed is another")
-    return capability
+def _dynamics(theory: AbstractTheory, order: str) -> Flow | Map:
+    """The dynamics at an order; raises a ValueError that lists the orders that have dynamics."""
+    moves = theory.dynamics(order)
+    if not isinstance(moves, Refused):
+        return moves
+    others = [o for o in theory.orders if not isinstance(theory.dynamics(o), Refused)]
+    if others:
+        raise ValueError(f"order: got {order!r}, but {moves.reason}; allowed is {either(others)}")
+    raise ValueError(
+        f"system: got one that the {theory.name} theory does not solve at any order, as "
+        f"{moves.reason}; allowed here is `simulate`"
+    )
+
+
+def _noise(theory: AbstractTheory, order: str) -> Noise:
+    """The noise at an order; raises a ValueError that lists the orders that have one."""
+    noise = theory.noise(order)
+    if not isinstance(noise, Refused):
+        return noise
+    others = [o for o in theory.orders if not isinstance(theory.noise(o), Refused)]
+    allowed = f"order={either(others)}" if others else "False"
+    raise ValueError(f"fluctuations: got True, but {noise.reason}; allowed is {allowed}")
 
 
 def _check_steps(times: np.ndarray, steps: np.ndarray) -> None:
@@ -167,27 +182,26 @@ def _check_steps(times: np.ndarray, steps: np.ndarray) -> None:
 
 
 def _warn_of_start(theory: AbstractTheory, coverage: Coverage) -> None:
-    """Warns where a theory covers this start only approximately, whatever it says of its law."""
+    """Warns if the theory covers this start less well than the system's own initialisations."""
     if coverage.level == "approximate" and coverage != theory.covers(theory.system):
-        warnings.warn(
+        warn(
             f"solve: the {theory.name} theory covers this start approximately "
-            f"({coverage.reason}); start(system, state=…) begins from its state alone",
-            stacklevel=3,
+            f"({coverage.reason}); start(system, state=…) begins from its state alone"
         )
 
 
 def _labels(variables: Mapping[str, Variable], fluctuations: bool) -> dict[str, Variable]:
-    found = dict(variables)
+    labels = dict(variables)
     for name, label in variables.items() if fluctuations else ():
-        said = f"standard deviation of {label.long_name}"
-        found[f"{name}_std"] = label._replace(long_name=said)
-    return found
+        long_name = f"standard deviation of {label.long_name}"
+        labels[f"{name}_std"] = label._replace(long_name=long_name)
+    return labels
 
 
 def _iterated(
     theory, moves: Map, state: State, steps, states: bool, recording: Recording, report: Report
 ) -> str:
-    """Records a map at its steps, in pieces."""
+    """Iterates a map in pieces, and records it; returns the method."""
     y = jax.tree.map(jnp.asarray, moves.begin(state))
     bound = bound_of(y)
     for piece in pieces(steps, ROWS):
@@ -212,7 +226,7 @@ def _integrated(
     recording: Recording,
     report: Report | None,
 ) -> str:
-    """Records a flow at the times: in closed form, or integrated."""
+    """Records a flow at the times, in closed form or integrated; returns the method."""
     curve = None if states or noise is not None else flow.closed_form(state, times)
     if curve is not None:
         recording.take((), 0, curve, diverged_rows(curve))
@@ -226,8 +240,9 @@ def _integrated(
                 integrate(theory, flow, how, times, scale, rtol, atol, states=states, meter=meter)
             )
     else:
-        asked = how, times, scale, float(theory.system.dim), rtol, atol
-        path = integrate_with_noise(theory, flow, noise, *asked, report or (lambda fraction: None))
+        options = how, times, scale, float(theory.system.dim), rtol, atol
+        silent = lambda fraction: None
+        path = integrate_with_noise(theory, flow, noise, *options, report or silent)
         method += ", with linear noise"
     observables, kept = path.saved
     values = {**observables, **_state_values(kept if states else None)}
@@ -240,8 +255,8 @@ def _integrated(
 
 def _state_values(kept: Any) -> dict[str, Any]:
     """The leaves of a state, (time, …), named after its fields."""
-    found = {}
+    variables = {}
     for path, values in jax.tree_util.tree_leaves_with_path(kept):
         name = "state" + "".join(f"_{getattr(k, 'name', getattr(k, 'idx', k))}" for k in path)
-        found[name] = values
-    return found
+        variables[name] = values
+    return variables

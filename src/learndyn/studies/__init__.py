@@ -1,1 +1,1 @@
-"""One folder for each paper, one file for each figure or result: numbers and calls."""
+"""One folder per paper, one file per figure or result; studies have numbers and calls only."""

@@ -1,13 +1,16 @@
-"""A claim: one sentence made measurable, and what becomes of it.
+"""Claims: measurable sentences with a tolerance, and their verdicts.
 
-`claim("the error falls as α to minus", "Fig. 6").equals(measured, 0.5, within=0.01, because="…")`
+A study lists its sentences in the table `CLAIMS`, each with its tolerance or the reason for it.
+`check` adds the numbers:
+
+    CLAIMS = {"decay": claim("exponent of the error in α", "Fig. 6", because="Student's t")}
+    CLAIMS["decay"].equals(measured, -0.5, within=0.01)
 """
 
 import dataclasses
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 Number = float | int
 Relation = Literal["=", "≤", "≥"]
@@ -15,30 +18,31 @@ Kind = Literal["claim", "erratum", "finding", "theorem"]
 Status = Literal["holds", "fails", "open"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 STATUSES: tuple[Status, ...] = get_args(Status)
-COUNTED: tuple[Kind, ...] = ("claim", "erratum", "finding")  # what a reproduction consists of
-MISSED = 5  # tolerances by which a wrong print has to miss
+COUNTED: tuple[Kind, ...] = ("claim", "erratum", "finding")  # theorems only check the code
+MISSED = 5  # an erratum holds only if the published value is this many tolerances away
+LEAST = 1e-9  # rate of a sum of tolerances whose rates leave nothing; a rate is positive
 
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """One sentence, what it expects, what was measured, and whether it holds.
+    """A sentence with the expected and the measured number.
 
     Attributes:
         statement: the sentence.
         source: its equation, figure or section.
         relation: between measured and expected.
-        expected: the value; for an erratum the corrected one.
-        measured: what came out here.
-        tolerance: by how much the relation may be missed; None where the claim is open.
-        tolerance_from: where the tolerance comes from: theory, never the measurement.
-        kind: "claim" of the paper, "erratum" where its print is proven wrong, "finding" where
-            the statement is our own, "theorem" where it is an identity or a proven bound, a
-            check of the code.
+        expected: the expected value; for an erratum the corrected one.
+        measured: the measured value.
+        tolerance: by how much the relation may be missed; None if the claim is open.
+        tolerance_from: the reason for the tolerance: theory, never the measurement.
+        kind: "claim" of the paper, "erratum" if the published formula is proven wrong, "finding"
+            if the statement is our own, "theorem" if it is an identity or a proven bound, which
+            checks the code.
         printed: for an erratum, what the paper prints.
-        why_open: what is missing to decide, said before the measurement.
+        why_open: for an open claim, what is missing to decide; written before the measurement.
         printed_value: what the paper prints, as a number.
-        rate: probability with which the tolerance promises that the claim holds, over keys.
-        label: the name, where the statement does not give it.
+        rate: probability, over keys, that a true claim holds within its tolerance.
+        label: the name, if it is not taken from the statement.
     """
 
     statement: str
@@ -68,26 +72,26 @@ class Claim:
 
     @property
     def name(self) -> str:
-        """The same at every key: the label, or the statement without remarks that hold numbers.
+        """The same at every key: the label, or the statement without measured numbers.
 
-        Numbers outside parentheses stay, since they say which case it is.
+        Those are in parentheses. Numbers outside parentheses stay: they tell cases apart.
         """
         return self.label or re.sub(r"\s+\([^()]*\d[^()]*\)", "", self.statement)
 
     @property
     def holds(self) -> bool:
-        """Whether the measured value stands in the stated relation, and a wrong print does not."""
-        return self._stands(self.measured) and self.print_misses
+        """Whether the measured value fulfils the relation, and excludes a wrong print."""
+        return self._fulfils(self.measured) and self.excludes_print
 
     @property
-    def print_misses(self) -> bool:
-        """Whether the measurement excludes the printed value, where that is a number."""
+    def excludes_print(self) -> bool:
+        """Whether the measurement excludes the printed value; True if there is no such number."""
         if self.printed_value is None or self.tolerance is None:
             return True
         distance = abs(float(self.printed_value) - float(self.measured))
-        return distance >= MISSED * self.tolerance and not self._stands(self.printed_value)
+        return distance >= MISSED * self.tolerance and not self._fulfils(self.printed_value)
 
-    def _stands(self, value: Number) -> bool:
+    def _fulfils(self, value: Number) -> bool:
         excess = float(value) - float(self.expected)
         if self.tolerance is None or math.isnan(excess):
             return False
@@ -96,100 +100,162 @@ class Claim:
 
     @property
     def status(self) -> Status:
-        """Open claims are listed apart: neither hidden nor counted as held."""
+        """The verdict; open claims are listed, but count neither as holding nor as failing."""
         return "open" if self.why_open else "holds" if self.holds else "fails"
 
     def open(self, why: str) -> "Claim":
-        """The same, undecided: it has no tolerance."""
+        """The same claim without a verdict, and the reason."""
         return dataclasses.replace(self, why_open=why, tolerance=None, tolerance_from="")
 
 
 @dataclasses.dataclass(frozen=True)
+class Tolerance:
+    """By how much a claim may be missed, and why. Tolerances with different reasons add.
+
+    Attributes:
+        value: the number, in the units of what is measured.
+        because: the reason: theory or the number of runs, never the measurement.
+        rate: probability, over keys, that a true claim holds within the tolerance.
+    """
+
+    value: Number
+    because: str
+    rate: Number = 1.0
+
+    __array_ufunc__ = None  # NumPy numbers then leave products to __rmul__
+
+    def __add__(self, other: "Tolerance") -> "Tolerance":
+        """Adds values and the probabilities of a false alarm, and lists the reasons."""
+        reasons = dict.fromkeys(filter(None, (self.because, other.because)))
+        low, high = sorted((self.rate, other.rate))
+        rate = max(low - (1 - high), LEAST)
+        return Tolerance(self.value + other.value, "; ".join(reasons), rate)
+
+    def __mul__(self, factor: Number) -> "Tolerance":
+        """The tolerance in other units."""
+        return dataclasses.replace(self, value=float(factor) * self.value)
+
+    __rmul__ = __mul__
+
+
+@dataclasses.dataclass(frozen=True)
 class Sentence:
-    """A claim without its numbers; the methods add them."""
+    """A claim without its numbers, which its methods add.
+
+    `format` fills in fields `{name}` in any of its texts.
+
+    Attributes:
+        statement: the sentence.
+        source: its equation, figure or section.
+        kind: of the claim; see `Claim`.
+        name: a name without measured numbers, if the statement contains some.
+        within: the part of the tolerance that is known in advance; its value is 0 if only the
+            reason is known.
+        printed: for an erratum, what the paper prints.
+        printed_value: the same as a number.
+    """
 
     statement: str
     source: str
     kind: Kind = "claim"
     name: str = ""
+    within: Tolerance | None = None
     printed: str = ""
     printed_value: Number | None = None
 
-    def erratum(self, printed: str, value: Number | None = None) -> "Sentence":
-        """The paper's print is wrong: what it prints, in words and, where it is one, a number."""
-        return dataclasses.replace(self, kind="erratum", printed=printed, printed_value=value)
+    def format(self, **fields: Any) -> "Sentence":
+        """The sentence with its `{fields}` filled in, for one of several panels or models."""
+        texts = {text: getattr(self, text) for text in ("statement", "source", "name", "printed")}
+        filled: dict[str, Any] = {name: text.format(**fields) for name, text in texts.items()}
+        if self.within:
+            because = self.within.because.format(**fields)
+            filled["within"] = dataclasses.replace(self.within, because=because)
+        return dataclasses.replace(self, **filled)
 
-    def equals(self, measured, expected, *, within, because: str, rate: Number = 1.0) -> Claim:
-        """Measured is expected, but for a tolerance."""
-        return self._claim("=", measured, expected, float(within), because, rate=rate)
+    def erratum(self, printed: str = "", value: Number | None = None) -> "Sentence":
+        """The sentence as an erratum: what the paper prints, in words and as a number if it is one.
 
-    def at_most(self, measured, bound, *, within=0.0, because: str, rate: Number = 1.0) -> Claim:
-        """Measured is not above a bound."""
-        return self._claim("≤", measured, bound, float(within), because, rate=rate)
+        The table gives the words; `check` may add the number.
+        """
+        changed = {"printed": printed or self.printed, "printed_value": value}
+        return dataclasses.replace(self, kind="erratum", **changed)
 
-    def at_least(self, measured, bound, *, within=0.0, because: str, rate: Number = 1.0) -> Claim:
-        """Measured is not below a bound."""
-        return self._claim("≥", measured, bound, float(within), because, rate=rate)
+    def equals(self, measured, expected, within=None) -> Claim:
+        """The claim that measured equals expected within a tolerance.
+
+        Args:
+            measured: the measured value.
+            expected: the expected value.
+            within: a `Tolerance`, or a number for which the sentence has the reason; added to the
+                tolerance of the sentence.
+
+        Returns:
+            The claim.
+        """
+        if within is None and self.within is None:
+            raise ValueError("within: got none; allowed is a tolerance, here or in the table")
+        return self._claim("=", measured, expected, within)
+
+    def at_most(self, measured, bound, within=None) -> Claim:
+        """The claim that measured is at most a bound, within a tolerance, by default 0."""
+        return self._claim("≤", measured, bound, within)
+
+    def at_least(self, measured, bound, within=None) -> Claim:
+        """The claim that measured is at least a bound, within a tolerance, by default 0."""
+        return self._claim("≥", measured, bound, within)
 
     def open(self, why: str, measured=math.nan, expected=math.nan) -> Claim:
-        """Neither reproduced nor refuted: what is missing, and what was seen all the same."""
-        return self._claim("=", measured, expected, None, "", why_open=why)
+        """The claim as undecided: what is missing, and what was measured nevertheless."""
+        return self._made("=", measured, expected, None, "", why_open=why)
 
-    def _claim(self, relation: Relation, measured, expected, tolerance, because, **more) -> Claim:
-        given = {"printed": self.printed, "printed_value": self.printed_value, "label": self.name}
-        values = float(expected), float(measured), tolerance, because
-        return Claim(
-            self.statement, self.source, relation, *values, kind=self.kind, **given, **more
-        )
+    def _claim(self, relation: Relation, measured, expected, within) -> Claim:
+        if not isinstance(within, Tolerance):
+            within = Tolerance(float(within or 0.0), because="")
+        total = self.within + within if self.within else within
+        if not total.because:
+            raise ValueError(f"because: got none for {self.statement!r}; allowed is a reason")
+        value = float(total.value)
+        return self._made(relation, measured, expected, value, total.because, rate=total.rate)
+
+    def _made(self, relation: Relation, measured, expected, tolerance, because, **more) -> Claim:
+        if "{" in self.statement:
+            allowed = "a sentence whose fields `format` filled in"
+            raise ValueError(f"statement: got {self.statement!r}; allowed is {allowed}")
+        own = {"printed": self.printed, "printed_value": self.printed_value, "label": self.name}
+        numbers = float(expected), float(measured), tolerance, because
+        return Claim(self.statement, self.source, relation, *numbers, kind=self.kind, **own, **more)
+
+    def says(self, made: Claim) -> bool:
+        """Whether a claim was made from this sentence, whatever was filled in."""
+        parts = map(re.escape, re.split(r"\{[^{}]*\}", self.statement))
+        return made.kind == self.kind and bool(re.fullmatch(".*".join(parts), made.statement))
 
 
-def claim(statement: str, source: str, *, kind: Kind = "claim", name: str = "") -> Sentence:
-    """Begins a claim; `equals`, `at_most`, `at_least` or `open` end it.
+def claim(
+    statement: str,
+    source: str,
+    *,
+    kind: Kind = "claim",
+    name: str = "",
+    within: Tolerance | None = None,
+    because: str = "",
+    rate: Number = 1.0,
+) -> Sentence:
+    """A sentence; `equals`, `at_most`, `at_least` or `open` make a claim of it.
 
     Args:
-        statement: the sentence.
+        statement: the sentence; `format` fills in its fields `{name}`.
         source: its equation, figure or section.
-        kind: whose it is; an erratum is made by `erratum`.
-        name: what to call it, the same at every key, where the statement holds measured numbers.
+        kind: of the claim; for an erratum, call the method `erratum`.
+        name: a name that is the same at every key, if the statement contains measured numbers.
+        within: the tolerance, if it is known in advance.
+        because: instead of `within`, the reason for a tolerance whose value comes from the data.
+        rate: probability, over keys, that a true claim holds within that tolerance.
 
     Returns:
         The sentence.
     """
-    return Sentence(statement, source, kind, name)
-
-
-def tally(claims: Sequence[Claim]) -> dict[str, dict[str, int]]:
-    """How many hold, fail and are open, by kind; kinds that do not occur are left out."""
-    of = lambda kind: [claim.status for claim in claims if claim.kind == kind]
-    return {
-        kind: {status: of(kind).count(status) for status in STATUSES} for kind in KINDS if of(kind)
-    }
-
-
-def complaints(claims: Sequence[Claim], listed: Mapping[str, str], *, own: bool) -> list[str]:
-    """What is wrong with the verdicts of a run; nothing, and it has come out as the study says.
-
-    Args:
-        claims: the claims of one run.
-        listed: name → reason, of claims known to fail.
-        own: whether the run had the preset's own parameters, key included. Elsewhere a claim
-            listed as failing may hold by chance.
-
-    Returns:
-        A line for each failing claim that is not listed, for each listed one that does not
-        fail, and for each that is ours: only what a paper says may be listed.
-    """
-    failing = {claim.name for claim in claims if claim.status == "fails"}
-    ours = {claim.name for claim in claims if claim.kind in ("finding", "theorem")}
-    found = [f"fails and is not listed: {name}" for name in sorted(failing - set(listed))]
-    found += [f"is ours and listed as failing: {name}" for name in sorted(ours & set(listed))]
-    if own:
-        kept = sorted(set(listed) - failing)
-        found += [f"listed as failing and does not fail: {name}" for name in kept]
-    return found
-
-
-def repeated(claims: Sequence[Claim]) -> list[str]:
-    """Names that more than one claim has."""
-    names = [claim.name for claim in claims]
-    return sorted({name for name in names if names.count(name) > 1})
+    if within and because:
+        raise ValueError(f"because: got {because!r}; allowed is none where within is given")
+    reason = Tolerance(0.0, because, rate) if because else None
+    return Sentence(statement, source, kind, name, within or reason)

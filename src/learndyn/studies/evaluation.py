@@ -1,4 +1,4 @@
-"""A study as a function of its parameters: what a sweep evaluates."""
+"""A study as a function of its parameters, for sweeps."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """Calls a study's `compute`; parameters of a point stand in for those of a preset.
+    """Calls a study's `compute`, with some parameters of a preset replaced by those of a point.
+
+    It holds texts only, so that a store can save it and workers can load it.
 
     Attributes:
-        study: its name.
-        preset: whose parameters hold for all points.
-        settings: name → text, of those that are not the preset's.
+        study: name of the study.
+        preset: name of the preset that provides all other parameters.
+        settings: name → text, for parameters changed from the preset at all points.
     """
 
     study: str
@@ -25,12 +27,12 @@ class Evaluation:
     settings: Mapping[str, str]
 
     def params(self) -> Any:
-        """The parameters that hold for all points."""
+        """The parameters before those of a point are put in."""
         own = registry.preset_of(registry.find(self.study), self.preset)
         return registry.with_settings(own, self.settings)
 
     def version(self) -> str:
-        """A hash of the study's source."""
+        """A hash of the study's source, by which a resumed sweep notices changes."""
         return results.source_hash(self.study)
 
     def __call__(self, **point: Any) -> "xr.Dataset":

@@ -1,4 +1,4 @@
-"""The papers whose equations stand in this package."""
+"""Citations of the papers whose equations this package implements."""
 
 import dataclasses
 

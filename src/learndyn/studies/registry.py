@@ -4,13 +4,14 @@ import ast
 import dataclasses
 import difflib
 import importlib
+import math
 import pathlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
 
 from learndyn import studies
-from learndyn.studies.claims import Claim
+from learndyn.studies.claims import Claim, Sentence
 
 if TYPE_CHECKING:  # to list studies takes neither
     import xarray as xr
@@ -22,12 +23,14 @@ T = TypeVar("T")
 
 @runtime_checkable
 class Study(Protocol):
-    """What a study's module provides, and `FAILS` where a paper's claim is known to fail.
+    """What a study's module provides.
 
-    `FAILS` is preset → {name of the claim: reason}.
+    A study may also have `FAILS`, preset → {name of a claim: reason}, for a paper's claims that are
+    known to fail.
     """
 
     TITLE: str
+    CLAIMS: Mapping[str, Sentence]  # by short names
     PRESETS: Mapping[str, Any]  # "quick" and "paper", frozen dataclasses of one kind
 
     def compute(self, params: Any, report: Report) -> "xr.Dataset":
@@ -146,7 +149,7 @@ def with_settings(params: Any, settings: Mapping[str, str]) -> Any:
     return dataclasses.replace(params, **changed)
 
 
-_KINDS = {int: "an integer", float: "a number", str: "text"}
+_KINDS = {int: "an integer", float: "a finite number", str: "text"}
 
 
 def _read(name: str, text: str, old: Any) -> Any:
@@ -157,6 +160,9 @@ def _read(name: str, text: str, old: Any) -> Any:
         return tuple(_read(name, item, old[0] if old else "") for item in items)
     kind = type(old)
     try:
-        return kind(text)
+        value = kind(text)
+        if not text.strip() or (kind is float and not math.isfinite(value)):
+            raise ValueError
+        return value
     except ValueError:
         raise ValueError(f"--set {name}: got {text!r}; allowed is {_KINDS[kind]}") from None

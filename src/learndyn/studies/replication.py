@@ -1,4 +1,4 @@
-"""A study over fresh keys: how often each claim holds, against what its tolerance promises."""
+"""Runs a study at new keys and compares how often each claim holds with its promised rate."""
 
 import dataclasses
 import json
@@ -7,13 +7,13 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from learndyn.records import whole_file
-from learndyn.studies.claims import Claim
 from learndyn.studies.registry import Report, Study
+from learndyn.studies.results import naming, read
 from learndyn.studies.statistics import clopper_pearson
 
 FILE = "replication.json"
 FIRST = 1000
-STRIDE = 1000  # studies with several starts count up from their key: fresh ones must not meet
+STRIDE = 1000  # studies with several starts use key, key + 1, …: these ranges must not overlap
 Verdict = Literal["as promised", "above", "below", "undecided"]
 
 
@@ -24,12 +24,12 @@ class Row:
     Attributes:
         name: of the claim.
         kind: of the claim.
-        held: keys at which it held.
-        count: keys at which it was decided; one at which the study broke off counts.
-        low: end of the exact 95 % interval of the rate.
-        high: the other end.
-        rate: what the tolerance promises.
-        verdict: where the interval lies, seen from the promise.
+        held: number of keys at which it holds.
+        count: number of keys at which it is decided; keys at which the study fails count.
+        low: lower end of the exact 95 % interval of the rate.
+        high: upper end of that interval.
+        rate: the rate that the tolerance promises.
+        verdict: whether the interval contains the promised rate, or is above or below it.
     """
 
     name: str
@@ -43,20 +43,21 @@ class Row:
 
 
 def keys_of(study: Study, number: int, first: int = FIRST) -> list[int]:
-    """Fresh keys, far from each other.
+    """New keys, `STRIDE` apart.
 
     Args:
         study: the study.
-        number: how many.
-        first: the first.
+        number: number of keys.
+        first: the first key.
 
     Returns:
         The keys.
 
     Raises:
-        ValueError: where a preset has one of them: what was looked at is not fresh.
+        ValueError: if a preset uses one of them.
     """
     keys = [first + STRIDE * i for i in range(number)]
+    # The results at the presets' keys are known already: those would be no independent test.
     used = {params.key for params in study.PRESETS.values()}
     if used & set(keys):
         raise ValueError(f"--first: got {first}; allowed are keys that no preset has, not {used}")
@@ -66,44 +67,43 @@ def keys_of(study: Study, number: int, first: int = FIRST) -> list[int]:
 def replicate(
     study: Study, params: Any, keys: Iterable[int], done: Container[str], report: Report
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Runs the keys that are not done yet.
+    """Runs a study at the keys that are not done yet.
 
     Args:
-        study: the study, whose parameters have a key.
+        study: the study; its parameters include a key.
         params: its parameters; their key is replaced.
-        keys: all keys that are wanted.
-        done: those that came out before, as text.
-        report: takes the fraction done.
+        keys: all keys.
+        done: keys that have been run before, as text.
+        report: called with the fraction done.
 
     Yields:
-        A key, as text, and what came out: the claims, or the error.
+        A key, as text, and its outcome: the claims, or the error.
     """
     missing = [key for key in keys if str(key) not in done]
     for number, key in enumerate(missing):
         inner = lambda fraction, number=number: report((number + fraction) / len(missing))
-        yield str(key), _one(study, dataclasses.replace(params, key=key), inner)
+        yield str(key), _outcome(study, dataclasses.replace(params, key=key), inner)
 
 
-def _one(study: Study, params: Any, report: Report) -> dict[str, Any]:
+def _outcome(study: Study, params: Any, report: Report) -> dict[str, Any]:
     try:
         claims = study.check(study.compute(params, report))
-    except Exception as error:  # a key at which a study breaks off is one at which nothing holds
+    # An error is an outcome as well, at which no claim holds. Skipping such keys would make the
+    # rates look better than they are.
+    except Exception as error:
         return {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
-    return {"claims": {claim.name: _said(claim) for claim in claims}}
-
-
-def _said(claim: Claim) -> dict[str, Any]:
-    return {"status": claim.status, "kind": claim.kind, "rate": claim.rate}
+    fields = ("status", "kind", "rate")
+    return {"claims": {c.name: {field: getattr(c, field) for field in fields} for c in claims}}
 
 
 def table(runs: Mapping[str, Any]) -> list[Row]:
-    """One row a claim, in the order in which they are stated.
+    """Counts how often each claim holds.
 
     Args:
-        runs: key → what came out.
+        runs: key → outcome.
 
     Returns:
-        The rows.
+        One row per claim, in the order in which the study states them.
     """
     stated = [run["claims"] for run in runs.values() if "claims" in run]
     broken = len(runs) - len(stated)
@@ -111,38 +111,39 @@ def table(runs: Mapping[str, Any]) -> list[Row]:
     return [_row(name, [c[name] for c in stated if name in c], broken) for name in names]
 
 
-def _row(name: str, said: list[dict[str, Any]], broken: int) -> Row:
-    decided = [one["status"] for one in said if one["status"] != "open"]
-    held, count, rate = decided.count("holds"), len(decided) + broken, said[-1]["rate"]
+def _row(name: str, claims: list[dict[str, Any]], broken: int) -> Row:
+    decided = [claim["status"] for claim in claims if claim["status"] != "open"]
+    held, count, rate = decided.count("holds"), len(decided) + broken, claims[-1]["rate"]
     low, high = clopper_pearson(held, count) if count else (0.0, 1.0)
-    return Row(name, said[-1]["kind"], held, count, low, high, rate, _verdict(low, high, rate))
+    return Row(name, claims[-1]["kind"], held, count, low, high, rate, _verdict(low, high, rate))
 
 
 def _verdict(low: float, high: float, rate: float) -> Verdict:
-    if (low, high) == (0.0, 1.0):
+    if (low, high) == (0.0, 1.0):  # no key decided the claim
         return "undecided"
     return "below" if high < rate else "above" if low > rate else "as promised"
 
 
 def earlier(folder: pathlib.Path, origin: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file of the same study, parameters and source holds already, by key."""
+    """Key → outcome of an earlier file, if it has the same study, parameters and source."""
     path = folder / FILE
     if not path.exists():
         return {}
-    kept = json.loads(path.read_text(encoding="utf-8"))
+    kept = read(path)
     same = ("study", "preset", "params", "source_hash")
-    # Through JSON, as the file went: it has no tuples.
+    # Via JSON, like the content of the file: there, tuples have become lists.
     wanted = json.loads(json.dumps({name: origin[name] for name in same}))
-    return kept["runs"] if all(kept.get(name) == wanted[name] for name in same) else {}
+    with naming(path):
+        return kept["runs"] if all(kept.get(name) == wanted[name] for name in same) else {}
 
 
 def write(folder: pathlib.Path, origin: Mapping[str, Any], runs: Mapping[str, Any]) -> None:
-    """Writes the file whole.
+    """Writes `replication.json`; the file is complete or absent.
 
     Args:
-        folder: where.
-        origin: what `describe` says.
-        runs: key → what came out.
+        folder: where the file goes.
+        origin: what `describe` returned.
+        runs: key → outcome.
     """
     rows = [dataclasses.asdict(row) for row in table(runs)]
     text = json.dumps({**origin, "table": rows, "runs": dict(runs)}, indent=1, ensure_ascii=False)
@@ -151,5 +152,5 @@ def write(folder: pathlib.Path, origin: Mapping[str, Any], runs: Mapping[str, An
 
 
 def failing(rows: Iterable[Row], listed: Mapping[str, str]) -> list[Row]:
-    """The rows that hold less often than promised, but for those listed as failing."""
+    """The rows of claims that hold less often than promised and are not listed as failing."""
     return [row for row in rows if row.verdict == "below" and row.name not in listed]

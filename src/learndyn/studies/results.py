@@ -1,6 +1,7 @@
-"""What a run leaves behind: its claims, and all that is needed to judge their age."""
+"""The content of `claims.json`: the claims of a run, and which code computed them when."""
 
 import ast
+import contextlib
 import dataclasses
 import datetime
 import functools
@@ -8,7 +9,6 @@ import hashlib
 import importlib.metadata
 import json
 import math
-import os
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -17,24 +17,26 @@ import jax
 
 from learndyn import studies
 from learndyn.records import commit
-from learndyn.studies.claims import Claim, tally
+from learndyn.runtime.cores import cores
+from learndyn.studies.claims import Claim
+from learndyn.studies.verdicts import tally
 
 _ROOT = pathlib.Path(studies.__file__).parent
 _ALWAYS = ("name", "status", "kind", "statement", "source", "relation", "expected", "measured")
 
 
 def describe(study: str, preset: str, params: Any, own: Any) -> dict[str, Any]:
-    """Where numbers come from.
+    """Describes where the numbers of a run come from.
 
     Args:
-        study: its name.
-        preset: its name.
-        params: what was run.
-        own: the preset's own parameters.
+        study: name of the study.
+        preset: name of the preset.
+        params: the parameters of the run.
+        own: the parameters of the preset.
 
     Returns:
-        Study, preset, parameters and what of them differs from the preset, device, date,
-        versions, commit, and a hash of the study's source.
+        Study, preset, parameters and how they differ from the preset, device, date, versions,
+        commit, and a hash of the study's source.
     """
     return {
         "study": study,
@@ -51,7 +53,7 @@ def describe(study: str, preset: str, params: Any, own: Any) -> dict[str, Any]:
 
 
 def differences(params: Any, own: Any) -> dict[str, list[Any]]:
-    """Name → [the preset's value, the value here], of parameters that are not the preset's."""
+    """Name → [value of the preset, value here], for parameters that differ from the preset."""
     ours, theirs = dataclasses.asdict(params), dataclasses.asdict(own)
     return {name: [theirs[name], ours[name]] for name in ours if ours[name] != theirs[name]}
 
@@ -60,13 +62,13 @@ def to_json(origin: Mapping[str, Any], claims: Sequence[Claim], listed: Mapping[
     """The claims of a run as JSON text.
 
     Args:
-        origin: what `describe` says.
+        origin: what `describe` returned.
         claims: the claims.
-        listed: name → reason, of claims known to fail.
+        listed: name → reason, for claims that are known to fail.
 
     Returns:
-        One object: the origin, the tally by kind and status, and the claims, each without what
-        it does not have.
+        One object: the origin, the tally by kind and status, and the claims, each without its
+        empty fields.
     """
     rows = [_row(claim, listed) for claim in claims]
     whole = {**origin, "tally": tally(claims), "claims": rows}
@@ -78,24 +80,55 @@ def _row(claim: Claim, listed: Mapping[str, str]) -> dict[str, Any]:
     fields["listed"] = listed.get(claim.name, "") if claim.status == "fails" else ""
     del fields["label"]
     rest = [name for name in fields if name not in _ALWAYS and fields[name] not in ("", None)]
-    # JSON has no NaN.
+    # JSON has no NaN, and other readers refuse the one that Python writes.
     number = lambda value: None if isinstance(value, float) and math.isnan(value) else value
     return {name: number(fields[name]) for name in (*_ALWAYS, *rest)}
 
 
+def read(path: pathlib.Path) -> dict[str, Any]:
+    """Reads `claims.json` or `replication.json`.
+
+    Args:
+        path: the file.
+
+    Returns:
+        Its content. Callers look up entries within `naming(path)`.
+
+    Raises:
+        ValueError: if the file is not JSON, or is not an object.
+    """
+    with naming(path):
+        content = json.loads(path.read_text("utf-8"))
+        if not isinstance(content, dict):
+            raise TypeError(f"it contains a {type(content).__name__}")
+    return content
+
+
+@contextlib.contextmanager
+def naming(path: pathlib.Path) -> Iterator[None]:
+    """Turns errors about missing or wrong entries into a ValueError that names the file."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        why = f"{error} is missing" if isinstance(error, KeyError) else error
+        allowed = "a file that `learndyn` wrote"
+        raise ValueError(f"{path}: got unexpected content ({why}); allowed is {allowed}") from None
+
+
 def device() -> str:
-    """What computes here, in words."""
+    """A description of the device that JAX uses."""
     first = jax.devices()[0]
     if first.platform != "cpu":
         return str(first.device_kind)
-    allowed = getattr(os, "sched_getaffinity", None)
-    cores = len(allowed(0)) if allowed else os.cpu_count()
-    return f"{cores} CPU cores"
+    return f"{cores()} CPU cores"
 
 
 @functools.cache
 def source_hash(study: str) -> str:
-    """A hash of the study's module and of the modules of its paper's folder that it imports."""
+    """A hash of the study's file and of the files of its paper's folder that it imports.
+
+    Files outside that folder do not enter: changes of the library alone do not change it.
+    """
     folder = _ROOT / study.split("/")[0]
     texts = [(folder / name).read_bytes() for name in files_of(study)]
     return hashlib.sha256(b"\0".join(texts)).hexdigest()[:16]
@@ -110,16 +143,22 @@ def files_of(study: str) -> list[str]:
 def _imported(folder: pathlib.Path, name: str, seen: set[str]) -> set[str]:
     """The file and those of its folder that it imports, directly or not."""
     seen.add(name)
-    for module in _modules(ast.parse((folder / name).read_text(encoding="utf-8")), folder.name):
+    for module in _modules(folder / name):
         if f"{module}.py" not in seen and (folder / f"{module}.py").exists():
             _imported(folder, f"{module}.py", seen)
     return seen
 
 
-def _modules(tree: ast.AST, paper: str) -> Iterator[str]:
-    prefix = f"{studies.__name__}.{paper}"
-    for node in ast.walk(tree):
+@functools.cache  # studies of a paper share files
+def _modules(path: pathlib.Path) -> list[str]:
+    """The modules that a file imports from its own folder.
+
+    Read from the source and not from `sys.modules`, so that no study has to be imported.
+    """
+    prefix, modules = f"{studies.__name__}.{path.parent.name}", []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module == prefix:
-            yield from (alias.name for alias in node.names)
+            modules += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{prefix}."):
-            yield str(node.module).removeprefix(f"{prefix}.")
+            modules.append(str(node.module).removeprefix(f"{prefix}."))
+    return modules

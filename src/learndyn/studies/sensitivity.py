@@ -1,8 +1,8 @@
-"""What a verdict depends on: claims checked on data that are wrong.
+"""Checks claims on wrong data, to see what their verdicts depend on.
 
-A claim that holds whatever the data are says nothing about them. `turned` runs a study's `check`
-on mutated data and tells which mutations turn each verdict; where none does, the claim is a
-theorem, or nothing.
+A claim that holds for any data says nothing about them. `turned` runs a study's `check` on mutated
+data and returns the mutations that change each verdict. If none does, the claim is a theorem or
+should be removed.
 """
 
 import warnings
@@ -15,25 +15,25 @@ from learndyn.studies.claims import COUNTED, Claim, Status
 
 Check = Callable[[xr.Dataset], list[Claim]]
 SCALES = (0.8, 1.25)
-LATER = 1.05  # times scaled
-DRAWS = 3  # of shuffles and noise: one alone leaves an order as it was by chance
+LATER = 1.05  # factor by which coordinates, such as times, are stretched
+DRAWS = 3  # shuffles and noises per variable: a single shuffle may keep an order by chance
 
 
 def counted(claims: Sequence[Claim]) -> dict[str, Status]:
-    """Name → status of the claims that mutations have to turn: decided, and no theorems."""
+    """Name → status, of the claims that mutations should change: decided and no theorems."""
     return {c.name: c.status for c in claims if c.kind in COUNTED and c.status != "open"}
 
 
 def mutations(data: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
-    """Each variable scaled, shuffled and replaced by noise; each axis of numbers stretched.
+    """Scales, shuffles and replaces by noise each variable; stretches each numerical axis.
 
-    Integers move by one at least. Text is shuffled only. Missing values stay missing.
+    Integers change by at least one. Text is only shuffled. Missing values stay missing.
 
     Args:
-        data: what `compute` gave.
+        data: what `compute` returned.
 
     Yields:
-        What was done, and the data.
+        A description of the mutation, and the mutated data.
     """
     for name, values in data.data_vars.items():
         for how, mutated in _mutated(values.values):
@@ -46,49 +46,52 @@ def mutations(data: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
 def turned(
     check: Check, data: xr.Dataset, *, until_all: bool = False
 ) -> dict[str, tuple[str, ...]]:
-    """The mutations that turn each verdict, from holding to failing or back.
+    """The mutations that change each verdict, from holding to failing or back.
 
-    A check that raises an error has turned nothing: it speaks of one row, and would excuse all
-    others. Nor is a claim turned that mutated data leave open or unsaid.
+    A mutation on which the check raises an error does not count: the error is about one claim, and
+    would hide that the others are insensitive. A claim that the mutated data leave open, or do not
+    state, has not changed either.
 
     Args:
-        check: of a study.
-        data: what its `compute` gave.
-        until_all: stop as soon as every verdict has turned once.
+        check: the `check` of a study.
+        data: what its `compute` returned.
+        until_all: stop as soon as every verdict has changed once.
 
     Returns:
-        Name of each counted claim → the mutations.
+        Name of each counted claim → the mutations that change its verdict.
     """
     before = counted(check(data))
-    found: dict[str, tuple[str, ...]] = {name: () for name in before}
+    changes: dict[str, tuple[str, ...]] = {name: () for name in before}
     for what, mutated in mutations(data):
         after = _quietly(check, mutated)
         for name in before:
             if after.get(name, before[name]) != before[name]:
-                found[name] += (what,)
-        if until_all and all(found.values()):
+                changes[name] += (what,)
+        if until_all and all(changes.values()):
             break
-    return found
+    return changes
 
 
 def unturned(check: Check, data: xr.Dataset) -> list[str]:
-    """The counted claims that hold whatever the mutation; one that fails has shown that it can."""
+    """The counted claims that hold and that no mutation makes fail."""
+    # Claims that fail on the true data are left out: they are sensitive to some data.
     holds = [name for name, status in counted(check(data)).items() if status == "holds"]
-    by = turned(check, data, until_all=True)
-    return [name for name in holds if not by[name]]
+    changes = turned(check, data, until_all=True)
+    return [name for name in holds if not changes[name]]
 
 
 def _quietly(check: Check, data: xr.Dataset) -> dict[str, Status]:
-    """Statuses on mutated data; none where the check raises an error."""
+    """Statuses on mutated data, without warnings; empty if the check raises an error."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
             return counted(check(data))
-        except Exception:  # whatever a study raises on data that cannot be
+        except Exception:  # impossible data may raise anything
             return {}
 
 
 def _mutated(values: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    # A fixed seed: the same claims are found insensitive every time.
     rng, kind = np.random.default_rng(0), values.dtype.kind
     if kind in "fi":
         for scale in SCALES:
@@ -103,19 +106,20 @@ def _mutated(values: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _scaled(values: np.ndarray, scale: float) -> np.ndarray:
-    if values.dtype.kind == "i":  # away from the value, else small counts would not move
+    if values.dtype.kind == "i":  # rounded away from the value, or small counts would not change
         moved = (np.floor if scale < 1 else np.ceil)(scale * values)
         return np.asarray(moved, values.dtype)
     return np.asarray(scale * values)
 
 
 def _noise(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Normal numbers of the root mean square of what is there, of one sign where that is."""
-    given = values[np.isfinite(values)].astype(np.float64)
-    size = np.sqrt(np.mean(given**2)) if given.size else 0.0
-    drawn = size * np.asarray(rng.standard_normal(values.shape))
-    if given.size and (np.all(given >= 0) or np.all(given <= 0)):  # logarithms stay possible
-        drawn = np.copysign(drawn, given[np.argmax(np.abs(given))])
+    """Normal numbers with the root mean square of the values, and with their sign if all agree."""
+    finite = values[np.isfinite(values)].astype(np.float64)
+    scale = np.sqrt(np.mean(finite**2)) if finite.size else 0.0
+    noise = scale * np.asarray(rng.standard_normal(values.shape))
+    # Positive data stay positive, so that a study can still take their logarithm.
+    if finite.size and (np.all(finite >= 0) or np.all(finite <= 0)):
+        noise = np.copysign(noise, finite[np.argmax(np.abs(finite))])
     if values.dtype.kind == "i":
-        return np.asarray(np.rint(drawn), values.dtype)
-    return np.where(np.isfinite(values), drawn, values).astype(values.dtype)
+        return np.asarray(np.rint(noise), values.dtype)
+    return np.where(np.isfinite(values), noise, values).astype(values.dtype)

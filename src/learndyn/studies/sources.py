@@ -1,4 +1,4 @@
-"""What a study's source says without running it: its claims, and the data that it reads."""
+"""The data that a study reads, found in its source without importing it."""
 
 import ast
 import pathlib
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from learndyn import studies
 from learndyn.studies.results import files_of
-from learndyn.studies.sentences import Sentences
 
 READERS = frozenset(
     {
@@ -14,18 +13,6 @@ READERS = frozenset(
         "mnist", "sarcos", "svhn", "usps",
     }
 )  # fmt: skip
-
-
-def claims(study: str) -> list[tuple[str, str]]:
-    """Statement and source of every `claim(…)` that the study writes, in its order.
-
-    What is known only of data is "…".
-    """
-    found, written = [], Sentences(list(_trees(study)))
-    for call, inside in written.calls:
-        if ast.unparse(call.func) == "claim" and len(call.args) > 1:
-            found += map(tuple, written.texts(call.args[:2], inside))
-    return list(dict.fromkeys(found))
 
 
 def readers(study: str) -> list[str]:

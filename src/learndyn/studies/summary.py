@@ -1,11 +1,10 @@
-"""The README of kept results, from the files that are kept.
+"""Writes the README of a folder of kept results from the files in it.
 
-A kept result is a folder paper/figure with what `learndyn run` wrote: `claims.json`, `figure.png`
-and, where there is one, `replication.json`. What a person has to add stands in `notes.md`, there or
-in the paper's folder.
+A kept result is a folder `paper/figure` with the files `claims.json` and `figure.png` of
+`learndyn run`, and with `replication.json` if the study was replicated. Notes written by hand are
+in `notes.md`, in the same folder or in the paper's folder.
 """
 
-import json
 import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,38 +12,61 @@ from typing import Any
 
 from learndyn.studies import registry
 from learndyn.studies.claims import COUNTED, KINDS, STATUSES
+from learndyn.studies.confirmation import new_names, stands
 from learndyn.studies.replication import FILE, Row
-from learndyn.studies.results import source_hash
+from learndyn.studies.results import naming, read
 from learndyn.studies.tables import PLURALS
 
+CLAIMS = "claims.json"
 UNKNOWN = "not recorded"
-HEAD = """# Kept results
+# The line by which `is_own` recognises a README that it may replace.
+MARK = "Written by `learndyn results` from the files in this folder"
+HEAD = f"""# Kept results
 
-Written by `learndyn results` from the files in this folder: what is changed here by hand is lost.
+{MARK}: what is changed here by hand is lost.
 Each folder has the `figure.png` and `claims.json` of a run; `learndyn run STUDY --preset PRESET`
-makes them anew. Numbers say how many hold / fail / are open. Claims are a paper's sentences; errata
-are places where its print is wrong, and hold where the corrected value does; findings are ours.
-Theorems check the code and are not counted. A result is older than its study where the study's
-source has changed since.
+computes them again. Numbers say how many hold / fail / are open. Claims are sentences of a paper.
+Errata are places where the published formula is wrong; they hold if the corrected value does.
+Findings are ours. Theorems check the code and are not counted. A result is older than its study
+if the study's source has changed since, unless the quick preset was seen to give the same numbers
+(`learndyn results --confirm`).
 """
 
 
 def kept(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
-    """Study → what its `claims.json` says, in the order of figures."""
-    found = {
-        f"{path.parent.parent.name}/{path.parent.name}": json.loads(path.read_text("utf-8"))
-        for path in folder.glob("*/*/claims.json")
+    """Reads the `claims.json` of all kept results.
+
+    Args:
+        folder: of kept results.
+
+    Returns:
+        Study → content of the file, ordered by paper and figure.
+
+    Raises:
+        ValueError: for a file that `learndyn run` did not write.
+    """
+    results = {
+        f"{path.parent.parent.name}/{path.parent.name}": read(path)
+        for path in folder.glob(f"*/*/{CLAIMS}")
     }
-    return {name: found[name] for name in sorted(found, key=_order)}
+    return {name: results[name] for name in sorted(results, key=_order)}
+
+
+def is_own(readme: pathlib.Path) -> bool:
+    """Whether a README was written by `learndyn results`, or does not exist yet."""
+    if not readme.exists():
+        return True
+    text = readme.read_text("utf-8", errors="replace")
+    return any(line.startswith(MARK) for line in text.splitlines()[:5])
 
 
 def older(folder: pathlib.Path) -> list[str]:
-    """The kept results whose study has changed since, or is gone."""
-    return [name for name, result in kept(folder).items() if not _current(name, result)]
+    """The kept results whose study has changed since they were computed, or no longer exists."""
+    return [name for name, result in kept(folder).items() if not _current(folder, name, result)]
 
 
-def _current(name: str, result: Mapping[str, Any]) -> bool:
-    return name in set(registry.names()) and result.get("source_hash") == source_hash(name)
+def _current(folder: pathlib.Path, name: str, result: Mapping[str, Any]) -> bool:
+    return name in set(registry.names()) and stands(folder / name, name, result)
 
 
 def written(folder: pathlib.Path) -> str:
@@ -54,14 +76,17 @@ def written(folder: pathlib.Path) -> str:
         folder: of kept results.
 
     Returns:
-        Markdown: the table of studies, what fails and what is open, replications, notes.
+        Markdown: the table of studies, claims that fail and that are open, replications, notes.
+
+    Raises:
+        ValueError: for a file that the command line did not write.
     """
-    found, old = kept(folder), set(older(folder))
-    parts = [HEAD, _studies(found, old)]
+    results, old = kept(folder), set(older(folder))
+    parts = [HEAD, _studies(folder, results, old)]
     sections = {
-        "What fails": list(_rows(found, "fails", "listed", "not listed")),
-        "What is open": list(_rows(found, "open", "why_open", UNKNOWN)),
-        "Replication at fresh keys": list(_replications(folder, found)),
+        "What fails": list(_rows(folder, results, "fails", "listed", "not listed")),
+        "What is open": list(_rows(folder, results, "open", "why_open", UNKNOWN)),
+        "Replication at fresh keys": list(_replications(folder, results)),
         "Notes": list(_notes(folder)),
     }
     parts += ["\n".join([f"## {title}\n", *lines]) for title, lines in sections.items() if lines]
@@ -69,18 +94,21 @@ def written(folder: pathlib.Path) -> str:
 
 
 def _order(name: str) -> list[tuple[int, str]]:
+    # Numbers compare as numbers, so that fig10 comes after fig9.
     return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
 
 
-def _studies(found: Mapping[str, Any], old: set[str]) -> str:
+def _studies(folder: pathlib.Path, results: Mapping[str, Any], old: set[str]) -> str:
     heads = ["study", "preset", *(PLURALS[kind] for kind in KINDS)]
     heads += ["device", "date", "version", "differs from the preset in", "age"]
     lines = [heads, ["---"] * len(heads)]
-    for name, result in found.items():
+    for name, result in results.items():
         about = [str(result.get(key) or UNKNOWN) for key in ("device", "date", "version")]
         age = "older than its study" if name in old else "current"
         link = f"[{name}]({name}/figure.png)"
-        lines.append([link, result["preset"], *_counts(result), *about, _differs(result), age])
+        with naming(folder / name / CLAIMS):
+            own = [str(result["preset"]), *_counts(result), *about, _differs(result)]
+        lines.append([link, *own, age])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
@@ -103,30 +131,38 @@ def _plain(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _rows(found: Mapping[str, Any], status: str, reason: str, missing: str) -> Iterator[str]:
-    for name, result in found.items():
-        for row in result["claims"]:
-            if row["status"] == status:
-                yield f"- {name}, {row['kind']}: {row['name']}. *{row.get(reason) or missing}*"
+def _rows(
+    folder: pathlib.Path, results: Mapping[str, Any], status: str, reason: str, missing: str
+) -> Iterator[str]:
+    for name, result in results.items():
+        with naming(folder / name / CLAIMS):
+            renamed = new_names(folder / name)
+            for row in result["claims"]:
+                if row["status"] == status:
+                    claim = renamed.get(row["name"], row["name"])
+                    yield f"- {name}, {row['kind']}: {claim}. *{row.get(reason) or missing}*"
 
 
-def _replications(folder: pathlib.Path, found: Iterable[str]) -> Iterator[str]:
-    for name in found:
+def _replications(folder: pathlib.Path, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
         path = folder / name / FILE
         if path.exists():
-            kept = json.loads(path.read_text("utf-8"))
-            age = "" if _current(name, kept) else ", older than its study"
-            yield f"{name}, preset {kept['preset']}, {len(kept['runs'])} keys{age}:\n"
-            yield "| claim | kind | held | 95 % interval | promised | verdict |"
-            yield "|---|---|---|---|---|---|"
-            yield from (_replicated(Row(**row)) for row in kept["table"])
-            yield ""
+            kept = read(path)
+            age = "" if _current(folder, name, kept) else ", older than its study"
+            with naming(path):
+                yield f"{name}, preset {kept['preset']}, {len(kept['runs'])} keys{age}:\n"
+                yield "| claim | kind | held | 95 % interval | promised | verdict |"
+                yield "|---|---|---|---|---|---|"
+                renamed = new_names(folder / name)
+                rows = (Row(**row) for row in kept["table"])
+                yield from (_replicated(row, renamed.get(row.name, row.name)) for row in rows)
+                yield ""
 
 
-def _replicated(row: Row) -> str:
+def _replicated(row: Row, name: str) -> str:
     kind = row.kind if row.kind in COUNTED else f"{row.kind}, not counted"
     interval = f"{row.low:.3f} … {row.high:.3f}"
-    name = row.name.replace("|", "\\|")  # it would end the cell
+    name = name.replace("|", "\\|")  # a bare bar would end the cell
     held = f"{row.held}/{row.count}"
     return f"| {name} | {kind} | {held} | {interval} | {row.rate:g} | {row.verdict} |"
 
@@ -134,5 +170,7 @@ def _replicated(row: Row) -> str:
 def _notes(folder: pathlib.Path) -> Iterator[str]:
     paths = sorted(folder.glob("**/notes.md"), key=lambda path: _order(str(path.parent)))
     for path in paths:
-        text = path.read_text("utf-8").strip().replace("\n", "\n  ")
+        with naming(path):
+            # Indented, so that paragraphs and lists of a note stay within its list item.
+            text = path.read_text("utf-8").strip().replace("\n", "\n  ")
         yield f"- {path.parent.relative_to(folder).as_posix()}: {text}"

@@ -1,4 +1,4 @@
-"""Studies over grids: a sweep whose store is kept only while it runs."""
+"""Sweeps inside a study; their store is temporary."""
 
 import pathlib
 import tempfile
@@ -12,18 +12,18 @@ from learndyn.sweeping import progress_of, sweep
 
 
 def swept(function: Callable[..., xr.Dataset], axes: Mapping[str, Any], report: Report) -> Any:
-    """What a function gives at every point, on one worker a core of this computer.
+    """Evaluates a function at every point of a grid, with one worker per core.
 
     Args:
-        function: of a point, known to workers by its name.
+        function: of a point; defined in a module, so that workers can import it by name.
         axes: name → values.
-        report: takes the fraction done.
+        report: called with the fraction done.
 
     Returns:
-        The dataset, in memory, without what the sweep says of its points.
+        The dataset, in memory, without the sweep's own information about points.
 
     Raises:
-        RuntimeError: where a point failed.
+        RuntimeError: if a point failed.
     """
     with tempfile.TemporaryDirectory() as folder:
         store = pathlib.Path(folder) / "sweep.zarr"
@@ -31,5 +31,6 @@ def swept(function: Callable[..., xr.Dataset], axes: Mapping[str, Any], report: 
         _, failures = progress_of(store)
     if failures:
         raise RuntimeError(f"{failures[0].point}: {failures[0].message}")
-    said = [name for name in data.coords if str(name).startswith("point_")]
-    return data.drop_vars(said).drop_attrs(deep=False)
+    # Durations and messages of points differ between runs; a study's data should not.
+    about_points = [name for name in data.coords if str(name).startswith("point_")]
+    return data.drop_vars(about_points).drop_attrs(deep=False)

@@ -1,4 +1,4 @@
-"""Claims and replications as tables of a terminal."""
+"""Prints claims and replications as tables in the terminal."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -6,22 +6,23 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from learndyn.studies.claims import COUNTED, Claim, tally
+from learndyn.studies.claims import COUNTED, Claim
 from learndyn.studies.replication import Row
+from learndyn.studies.verdicts import tally
 
 PLURALS = {"claim": "claims", "erratum": "errata", "finding": "findings", "theorem": "theorems"}
 
 
 def show_claims(claims: Sequence[Claim], listed: Mapping[str, str]) -> None:
-    """Prints one row a claim.
+    """Prints one row per claim.
 
     Args:
         claims: the claims.
-        listed: name → reason, of those known to fail.
+        listed: name → reason, for claims that are known to fail.
     """
     table = Table("", "statement", "source", "expected", "measured", "tolerance")
     for claim in claims:
-        table.add_row(*map(escape, _cells(claim, listed)))  # square brackets are markup to rich
+        table.add_row(*map(escape, _cells(claim, listed)))  # rich reads square brackets as markup
     _print(table)
 
 
@@ -42,7 +43,7 @@ def _cells(claim: Claim, listed: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def tally_line(claims: Sequence[Claim]) -> str:
-    """How many hold, fail and are open, by kind."""
+    """The numbers of claims that hold, fail and are open, by kind, in one line."""
     return "; ".join(
         f"{PLURALS[kind]}{'' if kind in COUNTED else ' (checks of the code, not counted)'}: "
         f"{n['holds']} hold, {n['fails']} fail, {n['open']} open"
@@ -54,8 +55,8 @@ def show_replication(rows: Iterable[Row], listed: Mapping[str, str]) -> None:
     """Prints how often each claim held.
 
     Args:
-        rows: one a claim.
-        listed: name → reason, of those known to fail.
+        rows: one per claim.
+        listed: name → reason, for claims that are known to fail.
     """
     table = Table("", "claim", "kind", "held", "95 % interval", "promised")
     for row in rows:
@@ -67,11 +68,11 @@ def show_replication(rows: Iterable[Row], listed: Mapping[str, str]) -> None:
 
 
 def show_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Prints texts in columns.
+    """Prints a table of texts.
 
     Args:
-        heads: of the columns.
-        rows: their cells.
+        heads: the headings of the columns.
+        rows: the cells of each row.
     """
     table = Table(*heads)
     for row in rows:
@@ -81,5 +82,6 @@ def show_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def _print(table: Table) -> None:
     console = Console()
+    # In a pipe rich assumes 80 columns, which leaves statements a few words per line.
     console.width = max(console.width, 120)
     console.print(table)

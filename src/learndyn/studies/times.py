@@ -1,6 +1,7 @@
-"""How long the preset `paper` of a study takes, where that is known: minutes, on what, and how.
+"""How long the preset `paper` of each study takes, where known.
 
-From the notes beside the kept results; `quick` takes under a minute on two cores everywhere.
+The numbers are from the notes beside the kept results. The preset `quick` of every study takes less
+than a minute on two cores.
 """
 
 from typing import NamedTuple
@@ -52,5 +53,5 @@ PAPER = {
 
 
 def of_paper(study: str) -> str:
-    """What is known of the time of a study's preset `paper`, in words."""
+    """The time that a study's preset `paper` takes, in words."""
     return str(PAPER.get(study, "not measured"))

@@ -1,4 +1,4 @@
-"""Where a sweep runs: a local cluster, or one that the caller has."""
+"""Where a sweep runs: on a local cluster, or on one of the caller."""
 
 import contextlib
 import logging
@@ -10,43 +10,46 @@ from typing import Any
 import dask.config
 from distributed import Client, LocalCluster
 
-from learndyn.numerics.checks import a_kind, positive_int
+from learndyn.runtime.checks import a_kind, positive_int
+from learndyn.runtime.cores import cores
 
-# One worker a core: pools of threads of their own would only stand in each other's way.
+# There is one worker per core, so further thread pools in each would only compete for cores.
 ALONE = {
-    "NPROC": "1",  # XLA's
+    "NPROC": "1",  # read by XLA
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
-# What Dask looks at many times a second, in each process, takes from cores that compute.
+# By default Dask checks these many times per second in each process, which costs computing time.
 QUIET = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
     "distributed.worker.memory.monitor-interval": "500ms",
 }
+STARTING = "LEARNDYN_STARTS_WORKERS"  # in the environment while this process starts workers
+GUARD = "a call under `if __name__ == '__main__':`"
 ALLOWED = "None, a distributed.Client, or the address of a scheduler"
 
 
 def check_client(client: Any) -> None:
-    """Raises a ValueError for what cannot be submitted to."""
+    """Raises a ValueError for a client to which tasks cannot be submitted."""
     if client is not None and not isinstance(client, str | Client):
         raise ValueError(f"client: got {a_kind(client)}; allowed is {ALLOWED}")
 
 
 @contextlib.contextmanager
 def connected(client: Any, retries: int) -> Iterator[Client]:
-    """A client to submit to; one that is made here is closed here.
+    """A client to submit tasks to; if it is created here, it is closed here.
 
     Args:
         client: None for a local cluster, a `distributed.Client`, or a scheduler's address.
-        retries: how often a local cluster tries again what ended its worker.
+        retries: how often a local cluster retries a task whose worker died.
 
     Yields:
         The client.
 
     Raises:
-        ValueError: where there is no scheduler.
+        ValueError: if there is no scheduler.
     """
     if client is None:
         with local(retries=retries) as own:
@@ -66,52 +69,56 @@ def connected(client: Any, retries: int) -> Iterator[Client]:
 
 @contextlib.contextmanager
 def local(workers: int | None = None, retries: int = 2) -> Iterator[Client]:
-    """A client of a cluster on this computer, with one thread a worker.
+    """A client of a cluster on this computer, with one thread per worker.
 
     Args:
-        workers: number of processes; None for one a core.
-        retries: how often what ended its worker is tried again.
+        workers: number of processes; None for one per core.
+        retries: how often a task whose worker died is tried again.
 
     Yields:
         The client.
 
     Raises:
-        ValueError: in a script that does not protect its main part.
+        ValueError: in a script whose main part is not under `if __name__ == '__main__':`.
     """
     check_importable()
     count = cores() if workers is None else positive_int("workers", workers)
     settings = {"distributed.scheduler.allowed-failures": retries, **QUIET}
-    with (
-        dask.config.set(settings),
-        LocalCluster(
+    with dask.config.set(settings), _started(count) as cluster, Client(cluster) as client:
+        # A nanny does not restart a worker that dies before it has reported; `adapt` does.
+        cluster.adapt(minimum=count, maximum=count)  # pyright: ignore
+        yield client
+
+
+def _started(count: int) -> LocalCluster:
+    os.environ[STARTING] = "1"
+    try:
+        return LocalCluster(
             n_workers=count,
             threads_per_worker=1,
             processes=True,
             dashboard_address=":0",
             silence_logs=logging.CRITICAL,
-            env=ALONE,
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        # A worker that dies before its nanny has seen it start is not begun anew by that.
-        cluster.adapt(minimum=count, maximum=count)  # pyright: ignore
-        yield client
+            env={**ALONE, STARTING: ""},  # not inherited by processes that workers start
+        )
+    except RuntimeError as error:
+        if "failed to start" not in str(error):
+            raise
+        raise ValueError(
+            f"sweep: its workers ended while they imported this script; allowed is {GUARD}"
+        ) from None
+    finally:
+        del os.environ[STARTING]
 
 
 def check_importable() -> None:
-    """Refuses a call while a worker imports the script: it would start workers of its own.
+    """Raises if a worker is importing the script: it would start workers of its own.
 
     Raises:
-        ValueError: in a script that does not protect its main part.
+        ValueError: in a script whose main part is not under `if __name__ == '__main__':`.
     """
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise ValueError(
-            "sweep: starts processes, which import this script; allowed is a call "
-            "under `if __name__ == '__main__':`"
-        )
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    allowed = getattr(os, "sched_getaffinity", None)
-    return len(allowed(0)) if allowed else os.cpu_count() or 1
+    if not getattr(multiprocessing.current_process(), "_inheriting", False):
+        return
+    if os.environ.get(STARTING):
+        os._exit(1)  # silently: the process that started this one reports the error
+    raise ValueError(f"sweep: starts processes, which import this script; allowed is {GUARD}")

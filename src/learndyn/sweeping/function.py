@@ -1,4 +1,4 @@
-"""What a sweep evaluates: whether a function takes a point, its version, its way to a worker."""
+"""The function of a sweep: whether its parameters match the axes, its version, its pickling."""
 
 import ast
 import functools
@@ -10,26 +10,26 @@ from typing import Any
 
 import cloudpickle
 
-from learndyn.numerics.checks import function as check_function
+from learndyn.runtime.checks import function as check_function
 from learndyn.system.encoding import encode
 
-SEED = "key"  # a parameter of this name that is no axis and has no default: the point's own seed
+SEED = "key"  # a parameter of this name without a default, and not an axis, is the point's seed
 PLAIN = (bool, int, float, str, tuple)
 DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def takes_key(function: Any, names: Iterable[str]) -> bool:
-    """Whether the function asks for a seed; or says what of the axes it does not take.
+    """Whether the function takes a seed; raises if its parameters do not match the axes.
 
     Args:
-        function: of a point.
-        names: of the axes.
+        function: the function of a point.
+        names: the names of the axes.
 
     Returns:
-        Whether it has a parameter `key` without a default that is no axis.
+        Whether it has a parameter `key` that has no default and is not an axis.
 
     Raises:
-        ValueError: for axes that are no parameters, and for parameters that are no axes.
+        ValueError: for axes that are not parameters, and for parameters that are not axes.
     """
     check_function("function", function)
     names = set(names)
@@ -48,10 +48,10 @@ def takes_key(function: Any, names: Iterable[str]) -> bool:
 
 
 def version(function: Any) -> str:
-    """A hash of what a function does: its code, and what of its own module that refers to.
+    """A hash of the code of a function and of what it refers to in its own module.
 
-    A function that knows better has a method `version` of its own. Comments, docstrings and
-    layout do not count, nor does what other modules define.
+    A function can define a method `version` instead. Comments, docstrings and layout do not
+    count, nor do the contents of other modules.
     """
     if callable(getattr(function, "version", None)):
         return str(function.version())
@@ -66,7 +66,7 @@ def _module(value: Any) -> str | None:
 
 
 def _parts(value: Any, module: str | None, seen: set[int]) -> Iterator[str]:
-    if id(value) in seen:
+    if id(value) in seen:  # functions may refer to each other
         return
     seen.add(id(value))
     if isinstance(value, functools.partial):
@@ -94,16 +94,16 @@ def _code(function: Any, module: str | None, seen: set[int]) -> Iterator[str]:
     for cell in function.__closure__ or ():
         try:
             held.append(cell.cell_contents)
-        except ValueError:  # a cell that is not filled yet
+        except ValueError:  # an empty cell
             continue
     for part in held:
         yield from _parts(part, module, seen)
     for name in sorted(_names(function.__code__)):
-        found = function.__globals__.get(name)
-        if isinstance(found, PLAIN):
-            yield f"{name} = {found!r}"
-        elif getattr(found, "__module__", None) == module and callable(found):
-            yield from _parts(found, module, seen)
+        value = function.__globals__.get(name)
+        if isinstance(value, PLAIN):
+            yield f"{name} = {value!r}"
+        elif getattr(value, "__module__", None) == module and callable(value):
+            yield from _parts(value, module, seen)
 
 
 def _names(code: Any) -> set[str]:
@@ -112,46 +112,46 @@ def _names(code: Any) -> set[str]:
 
 
 def _text(value: Any) -> str:
-    """The syntax tree without docstrings; of what has no source of its own, the bytecode."""
+    """The syntax tree without docstrings; the bytecode of functions without separate source."""
     try:
-        if getattr(value, "__name__", "") == "<lambda>":  # its source is that of the whole line
+        if getattr(value, "__name__", "") == "<lambda>":  # its source would be the whole line
             raise OSError
         tree = ast.parse(textwrap.dedent(inspect.getsource(value)))
     except (OSError, TypeError, SyntaxError):
         code = getattr(value, "__code__", None)
-        return repr(value) if code is None else code.co_code.hex() + repr(_constants(code))
+        if code is None:
+            return repr(value)
+        # The repr of an inner code object contains its address, which differs between processes.
+        constants = [c.co_code.hex() if inspect.iscode(c) else c for c in code.co_consts]
+        return code.co_code.hex() + repr(constants)
     for node in ast.walk(tree):
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None:
             node.body = node.body[1:]
     return ast.dump(tree)
 
 
-def _constants(code: Any) -> list[Any]:
-    return [c.co_code.hex() if inspect.iscode(c) else c for c in code.co_consts]
-
-
 def described(function: Any) -> Any:
-    """The function as JSON; what it is made of beside its name and fields is in its version."""
-    said = encode(function)
-    return {"function": said["function"]} if "sha256" in said else said
+    """The function as JSON: its name and fields; its code is in the version."""
+    encoded = encode(function)
+    return {"function": encoded["function"]} if "sha256" in encoded else encoded
 
 
 def packed(function: Any) -> bytes:
     """A function as bytes.
 
     Raises:
-        ValueError: where it cannot be sent to a worker.
+        ValueError: if it cannot be sent to a worker.
     """
     return _sendable(
         "function:",
         function,
-        "a function of a module, which makes what does not pickle (files, locks, clients) when "
+        "a function of a module, which creates what does not pickle (files, locks, clients) when "
         "it is called",
     )
 
 
 def check_values(axes: Mapping[str, Sequence[Any]]) -> None:
-    """Refuses values of axes that cannot be sent to a worker.
+    """Raises for values of axes that cannot be sent to a worker.
 
     Raises:
         ValueError: for the first axis that has such a value.
@@ -172,10 +172,10 @@ def _sendable(what: str, value: Any, allowed: str) -> bytes:
 
 @functools.lru_cache(maxsize=8)
 def unpacked(content: bytes) -> Any:
-    """The function, one a worker: what it has compiled serves the next points.
+    """The function, cached once per worker, so that its compiled code serves later points.
 
     Raises:
-        ValueError: where this process cannot load it.
+        ValueError: if this process cannot load it.
     """
     try:
         return cloudpickle.loads(content)

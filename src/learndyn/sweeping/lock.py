@@ -1,43 +1,39 @@
-"""One client at a time: the second is refused, and a killed one stands in nobody's way."""
+"""Locks a store: one client at a time, without leaving a lock behind if a client is killed."""
 
 import contextlib
-import fcntl
 import json
 import os
 import pathlib
 import platform
 import time
 from collections.abc import Callable, Iterator
-from typing import TextIO
 
-from learndyn.sweeping.store import (
-    Store,
-    StoreTrouble,
-    holds_files,
-    is_local,
-    local_path,
-    one_line,
-)
+from filelock import FileLock, Timeout
 
-OWNER = "owner"  # elsewhere than on disk: who writes, and when he last said so
-RENEWED, GONE = 10.0, 60.0  # seconds
+from learndyn.sweeping.errors import StoreError, one_line
+from learndyn.sweeping.store import Store, holds_files, is_local, local_path
+
+OWNER = "owner"  # attribute of remote stores: which client writes, and when it last renewed
+RENEWED, GONE = 10.0, 60.0  # seconds between renewals, and after which an owner counts as gone
+PROBED = 1.0  # seconds to wait for the lock, since `is_held` may take it for a moment
 
 
 @contextlib.contextmanager
 def held(location: str) -> Iterator[Callable[[Store], None]]:
-    """Holds a store while the block lasts.
+    """Locks a store during the block.
 
-    On disk the system keeps the lock, and drops it when the process ends, however that happens.
-    Elsewhere the store names its owner, who is believed to be gone after a minute of silence.
+    For stores on disk the operating system keeps the lock, and releases it when the process ends,
+    however that happens. Remote stores name their owner, which counts as gone after a minute
+    without renewal.
 
     Args:
-        location: of the store.
+        location: the location of the store.
 
     Yields:
-        What to call from time to time with the opened store.
+        A function to call from time to time with the opened store, which renews the lock.
 
     Raises:
-        StoreTrouble: where another client holds it.
+        StoreError: if another client holds the lock.
     """
     if not is_local(location):
         lease = _Lease()
@@ -47,59 +43,69 @@ def held(location: str) -> Iterator[Callable[[Store], None]]:
             lease.end()
         return
     folder = local_path(location)
-    # Beside the store: what is no Zarr in it would puzzle its readers.
-    path = folder.with_name(f".{folder.name}.lock")
+    path, owner = _beside(folder, "lock"), _beside(folder, OWNER)
+    lock = FileLock(path)
     with one_line(location, "one that can be written"):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        file = _locked(path, location)
-    with file:
-        file.truncate()
-        file.write(_me())
-        file.flush()
-        if not holds_files(folder):
-            _tidy(folder)
         try:
-            yield lambda store: None
-        finally:
-            path.unlink(missing_ok=True)
-
-
-def _locked(path: pathlib.Path, location: str) -> TextIO:
-    """The file, open and locked."""
-    while True:
-        file = open(path, "a+")  # noqa: SIM115 (held open: that is the lock)
-        file.seek(0)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-                return file
-        except BlockingIOError:
-            owner = file.read()
-            file.close()
+            lock.acquire(timeout=PROBED)
+        except Timeout:
             raise _refusal(location, owner) from None
-        except FileNotFoundError:
-            pass
-        file.close()  # its last holder removed it meanwhile
+    try:
+        # In a separate file: on Windows others cannot read the locked one.
+        with one_line(location, "one that can be written"):
+            owner.write_text(_me(), encoding="utf-8")
+        if not holds_files(folder):  # incomplete files of killed processes
+            for left in folder.rglob("*.partial"):
+                left.unlink(missing_ok=True)
+        yield lambda store: None
+    finally:
+        # Removed while still locked, so that a client that has opened the file meanwhile notices
+        # that it is gone. On Windows an open file cannot be removed; the release does it there.
+        for left in (owner, path):
+            with contextlib.suppress(OSError):
+                left.unlink()
+        lock.release()
+
+
+def is_held(store: Store) -> bool:
+    """Whether a client is writing the store now; True if that cannot be determined."""
+    if not is_local(store.location):
+        owner = store.attrs.get(OWNER)
+        return bool(owner) and time.time() - owner["when"] < GONE
+    path = _beside(local_path(store.location), "lock")
+    if not path.exists():
+        return False
+    try:
+        with FileLock(path).acquire(blocking=False):
+            return False
+    except (Timeout, OSError):
+        return True
+
+
+def _beside(folder: pathlib.Path, what: str) -> pathlib.Path:
+    """A path next to the store rather than in it, where it would confuse readers of Zarr."""
+    return folder.with_name(f".{folder.name}.{what}")
 
 
 class _Lease:
-    """Names the owner in the store, and renews that."""
+    """The lock of a remote store: writes the owner into it, and renews that."""
 
     def __init__(self):
-        self.said, self.store = 0.0, None
+        self.renewed, self.store = 0.0, None
 
     def __call__(self, store: Store) -> None:
-        now = time.time()
-        if now - self.said < RENEWED:
+        now = time.time()  # not monotonic: other computers compare it with their own clock
+        if now - self.renewed < RENEWED:
             return
         owner = Store(store.location, "a").attrs.get(OWNER)
         if owner and owner["who"] != _me() and now - owner["when"] < GONE:
-            raise _refusal(store.location, owner["who"])
+            raise _refused(store.location, owner["who"])
         store.describe(**{OWNER: {"who": _me(), "when": now}})
-        self.said, self.store = now, store
+        self.renewed, self.store = now, store
 
     def end(self) -> None:
-        """Gives the store free."""
+        """Releases the store."""
         if self.store is not None:
             self.store.describe(**{OWNER: None})
 
@@ -108,16 +114,17 @@ def _me() -> str:
     return json.dumps({"process": os.getpid(), "host": platform.node()})
 
 
-def _refusal(location: str, owner: str) -> StoreTrouble:
+def _refusal(location: str, owner: pathlib.Path) -> StoreError:
     try:
-        said = json.loads(owner)
-        who = f"process {said['process']} on {said['host']}"
+        return _refused(location, owner.read_text(encoding="utf-8"))
+    except OSError:  # the other client has only just begun, or is just ending
+        return _refused(location, "")
+
+
+def _refused(location: str, owner: str) -> StoreError:
+    try:
+        process = json.loads(owner)
+        who = f"process {process['process']} on {process['host']}"
     except (ValueError, KeyError):
         who = "another process"
-    return StoreTrouble(f"store: {location!r} is being written by {who}; allowed is one at a time")
-
-
-def _tidy(folder: pathlib.Path) -> None:
-    """Removes what killed processes left half written."""
-    for left in folder.rglob("*.partial"):
-        left.unlink(missing_ok=True)
+    return StoreError(f"store: {location!r} is being written by {who}; allowed is one at a time")

@@ -1,20 +1,22 @@
-"""The points of a sweep: axes, axes that run together, points that are left out."""
+"""The points of a sweep: axes, axes that vary together, and conditions on points."""
 
 import dataclasses
 import hashlib
 import itertools
 import json
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from learndyn.numerics.checks import a_kind, shown
-from learndyn.numerics.checks import function as check_function
+from learndyn.runtime.checks import a_kind, shown
+from learndyn.runtime.checks import function as check_function
 from learndyn.system.encoding import decode, encode
 
-OWN = "point"  # the dimension of the store; what begins with it and "_" says something of points
+OWN = "point"  # dimension of the store, and prefix of what a sweep records about points
+LARGEST = 10**6  # points of a grid: all are listed in the description of the store
 ALLOWED = "a non-empty list of finite numbers, texts, or objects with a label"
 
 
@@ -23,9 +25,9 @@ class Axis:
     """One axis of a sweep.
 
     Attributes:
-        values: what the function is given.
-        texts: the same as JSON has them, by which they are told apart.
-        labels: what the axis of the data is labelled by.
+        values: the arguments of the function.
+        texts: the same as JSON, by which they are distinguished.
+        labels: the labels of the axis in the data.
     """
 
     values: tuple[Any, ...]
@@ -33,15 +35,16 @@ class Axis:
     labels: tuple[Any, ...]
 
     @staticmethod
-    def of(name: str, given: Any) -> "Axis":
-        """The axis of given values: a list, or label → object; or says what is wrong with them."""
-        if isinstance(given, Mapping):
-            items = [(value, str(label)) for label, value in given.items()]
+    def of(name: str, values: Any) -> "Axis":
+        """The axis of a list of values, or of a dict label → object; raises if they are wrong."""
+        if isinstance(values, Mapping):
+            items = [(value, str(label)) for label, value in values.items()]
         else:
-            listed = isinstance(given, Sequence | np.ndarray | range) and not isinstance(given, str)
-            if not listed:
-                raise ValueError(f"axes: {name} is {a_kind(given)}; allowed is {ALLOWED}")
-            items = [_labelled(name, value) for value in given]
+            listed = isinstance(values, Sequence | np.ndarray | range)
+            if not listed or isinstance(values, str):
+                raise ValueError(f"axes: {name} is {a_kind(values)}; allowed is {ALLOWED}")
+            check_number(f"axes: {name} has", _length(values), "values")
+            items = [_labelled(name, value) for value in values]
         if not items:
             raise ValueError(f"axes: {name} is empty; allowed is {ALLOWED}")
         values, labels = (tuple(column) for column in zip(*items, strict=True))
@@ -51,17 +54,35 @@ class Axis:
         return Axis(values, tuple(encode(value) for value in values), labels)
 
 
+def _length(values: Any) -> int:
+    try:
+        return len(values)
+    except OverflowError:  # a range longer than sys.maxsize
+        return sys.maxsize
+
+
+def check_number(what: str, number: int, unit: str = "points") -> None:
+    """Raises for more points than a sweep can hold, before they are listed."""
+    if number > LARGEST:
+        raise ValueError(
+            f"{what} {number:,} {unit}; allowed are at most {LARGEST:,}: take fewer, or several "
+            "sweeps"
+        )
+
+
 def is_own(name: str) -> bool:
-    """Whether a name is kept for what a sweep says of its points."""
+    """Whether a name is reserved for what a sweep records about its points."""
     return name == OWN or name.startswith(f"{OWN}_")
 
 
 def _twice(values: Sequence[Any]) -> Any:
-    """The first of JSON's values that stands there before; None where there is none."""
+    """The first JSON value that occurs twice; None if there is none."""
     seen = set()
     for value in values:
         plain = isinstance(value, int | float | str)
-        known = value if plain else (json.dumps(value, sort_keys=True),)  # equal to no text
+        known = (
+            value if plain else (json.dumps(value, sort_keys=True),)
+        )  # a tuple, so that it differs from all strings
         if known in seen:
             return value
         seen.add(known)
@@ -69,7 +90,7 @@ def _twice(values: Sequence[Any]) -> Any:
 
 
 def _labelled(name: str, value: Any) -> tuple[Any, Any]:
-    """A value as the function is given it, and its label: plain numbers are Python's own."""
+    """The argument of the function and its label; NumPy scalars become Python numbers."""
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
         value = value.item()
     if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
@@ -82,12 +103,12 @@ def _labelled(name: str, value: Any) -> tuple[Any, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """Axes and the points on them, in the order in which the store keeps them.
+    """Axes and the points on them, in the order of the store.
 
     Attributes:
         axes: name → axis.
-        zipped: groups of axes that run together.
-        points: of each point the place on every axis.
+        zipped: groups of axes that vary together.
+        points: for each point, its index on every axis.
     """
 
     axes: Mapping[str, Axis]
@@ -103,13 +124,13 @@ class Grid:
         return {name: axis.values[place] for (name, axis), place in places}
 
     def identity(self, row: int) -> str:
-        """The point as JSON: the same in whatever grid it stands."""
+        """The point as JSON, which is the same in every grid."""
         places = zip(self.axes.items(), self.points[row], strict=True)
         texts = {name: axis.texts[place] for (name, axis), place in places}
         return json.dumps(texts, sort_keys=True)
 
     def key(self, row: int) -> int:
-        """A seed that derives from the point, from 0 to 2^63 − 1."""
+        """A seed derived from the point, from 0 to 2^63 − 1."""
         digest = hashlib.sha256(self.identity(row).encode()).digest()
         return int.from_bytes(digest[:8], "big") >> 1
 
@@ -119,14 +140,14 @@ class Grid:
         return ", ".join(f"{name}={axis.labels[place]}" for (name, axis), place in places)
 
     def described(self) -> dict[str, Any]:
-        """What of the grid makes a sweep this one and no other, as JSON."""
-        said = {
+        """The axes of the grid as JSON, which identify a sweep."""
+        axes = {
             name: dict(zip(map(str, axis.labels), axis.texts, strict=True))
             if axis.texts != axis.labels
             else list(axis.texts)
             for name, axis in self.axes.items()
         }
-        return {"axes": said, "zipped": [list(group) for group in self.zipped]}
+        return {"axes": axes, "zipped": [list(group) for group in self.zipped]}
 
     def to_json(self) -> dict[str, Any]:
         """The grid as JSON, with its points."""
@@ -134,21 +155,21 @@ class Grid:
 
     @staticmethod
     def from_json(text: Mapping[str, Any], *, rebuild: bool = True) -> "Grid":
-        """The grid that `to_json` wrote; its values only where they are to be rebuilt.
+        """The grid that `to_json` wrote; its values only if `rebuild` is True.
 
         Raises:
-            ValueError: for a value that its text does not hold.
+            ValueError: for a value that cannot be rebuilt from its text.
         """
         axes = {}
-        for name, said in text["axes"].items():
-            labels, texts = (said, said) if isinstance(said, list) else (list(said), said.values())
+        for name, axis in text["axes"].items():
+            labels, texts = (axis, axis) if isinstance(axis, list) else (list(axis), axis.values())
             back = [decode(t, f"axes.{name}") for t in texts] if rebuild else texts
             axes[name] = Axis(tuple(back), tuple(texts), tuple(labels))
         groups = tuple(tuple(group) for group in text["zipped"])
         return Grid(axes, groups, tuple(tuple(point) for point in text["points"]))
 
     def groups(self) -> list[tuple[str, ...]]:
-        """The axes that run together, each group once, in the order of the axes."""
+        """The groups of axes that vary together, each once, in the order of the axes."""
         own = {name: group for group in self.zipped for name in group}
         return list(dict.fromkeys(own.get(name, (name,)) for name in self.axes))
 
@@ -158,29 +179,32 @@ def make_grid(
     zipped: Any = (),
     where: Any = None,
 ) -> Grid:
-    """The grid of a sweep, the last axis fastest.
+    """The grid of a sweep; the last axis varies fastest.
 
     Args:
         axes: name → values.
-        zipped: names of axes that run together, or several groups of such names.
-        where: of a point, whether it belongs to the sweep; None takes all.
+        zipped: names of axes that vary together, or several groups of such names.
+        where: function of a point that says whether it belongs to the sweep; None takes all.
 
     Returns:
         The grid.
 
     Raises:
         ValueError: for axes that are empty or have a value twice, for groups of unequal length
-            or of names that are no axes, and where no point is left.
+            or of names that are not axes, for more than a million points, and if no point is
+            left.
     """
     if not isinstance(axes, Mapping) or not axes:
         raise ValueError(f"axes: got {shown(axes)}; allowed are names with their values")
     for name in axes:
         if is_own(str(name)):
-            raise ValueError(f"axes: got {name!r}, a name of the sweep's own; allowed is another")
+            raise ValueError(f"axes: got {name!r}, which sweeps reserve; allowed are other names")
     made = {str(name): Axis.of(name, values) for name, values in axes.items()}
     grid = Grid(made, _groups(made, zipped), ())
     groups, names = grid.groups(), list(made)
-    places = itertools.product(*(range(len(made[group[0]].values)) for group in groups))
+    sizes = [len(made[group[0]].values) for group in groups]
+    check_number("axes: got", math.prod(sizes))
+    places = itertools.product(*map(range, sizes))
     owner = [next(i for i, group in enumerate(groups) if name in group) for name in names]
     every = tuple(tuple(place[i] for i in owner) for place in places)
     grid = dataclasses.replace(grid, points=every)
@@ -222,10 +246,10 @@ def _groups(axes: Mapping[str, Axis], zipped: Any) -> tuple[tuple[str, ...], ...
 
 
 def extended(old: Grid, new: Grid) -> Grid:
-    """The points of both: the old ones keep their rows, on the axes of the new grid.
+    """The points of both grids; the old ones keep their rows, on the axes of the new grid.
 
     Raises:
-        ValueError: where the new grid has other axes, or lacks a value of the old.
+        ValueError: if the new grid has different axes, or lacks a value of the old one.
     """
     if list(old.axes) != list(new.axes) or old.zipped != new.zipped:
         raise ValueError(

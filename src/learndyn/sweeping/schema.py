@@ -1,4 +1,4 @@
-"""The schema of a sweep's records: fixed by the first finished point, asked of all others."""
+"""The schema of a sweep's records: fixed by the first finished point, required of all others."""
 
 import dataclasses
 import math
@@ -11,13 +11,13 @@ import xarray as xr
 from learndyn.sweeping.points import OWN, is_own
 
 KINDS = {"f", "i", "u", "b", "c", "U"}
-PREFIX = f"{OWN}_"  # of what a sweep says of points, and of labels that each point has its own
-LATE = "late"  # a group in the store, of points that went over their time limit
+PREFIX = f"{OWN}_"  # of what a sweep records about points, and of labels that differ by point
+LATE = "late"  # group of the store that lists points beyond their time limit
 TEXT = "str"
 
 
 class Mismatch(ValueError):
-    """A record that does not fit, and how."""
+    """A record that does not fit the schema; the message says how."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,10 +25,10 @@ class Field:
     """One variable of the store.
 
     Attributes:
-        dims: of one record.
-        dtype: of the store; texts may be of any length.
-        coordinate: whether it labels.
-        shared: whether all points have the same, kept once.
+        dims: its dimensions in one record.
+        dtype: its type in the store; strings may have any length.
+        coordinate: whether it is a coordinate.
+        shared: whether all points have the same values, which are then stored once.
         attrs: long name, units.
     """
 
@@ -40,7 +40,7 @@ class Field:
 
     @property
     def fill(self) -> Any:
-        """What stands where there is nothing."""
+        """The fill value of missing entries."""
         if self.dtype == TEXT:
             return ""
         return np.nan if np.dtype(self.dtype).kind in "fc" else np.zeros((), self.dtype).item()
@@ -51,10 +51,10 @@ class Schema:
     """Names, dimensions and types of a record.
 
     Attributes:
-        sizes: dimension → length; of padded ones that of the first point.
+        sizes: dimension → length; for padded dimensions that of the first point.
         pad: dimensions in which records may differ in length.
         fields: name → variable.
-        attrs: of the first record.
+        attrs: attributes of the first record.
     """
 
     sizes: Mapping[str, int]
@@ -67,8 +67,8 @@ class Schema:
         """The schema of the first record.
 
         Raises:
-            ValueError: for axes or padded dimensions that do not go with it, and for one that
-                the store cannot keep.
+            ValueError: for axes or padded dimensions that do not fit it, and for a record that
+                the store cannot hold.
         """
         for name in axes:
             if name in record.dims or name in record.variables:
@@ -96,43 +96,47 @@ class Schema:
         return Schema(text["sizes"], tuple(text["pad"]), fields, text["attrs"])
 
     def arrays(self, record: xr.Dataset, shared: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What of a record is kept for its point.
+        """The arrays to store for a point.
 
         Args:
-            record: of the point.
-            shared: what all points have in common.
+            record: the record of the point.
+            shared: the arrays that all points share.
 
         Returns:
             Name → array.
 
         Raises:
-            Mismatch: where names, dimensions, types or what is shared differ from the first.
+            Mismatch: if names, dimensions, types or shared arrays differ from the first record.
         """
-        found = {_kept(str(k), self.pad): v for k, v in record.variables.items()}
-        for name in {**self.fields, **found}:
-            if name not in found or name not in self.fields:
-                which = "lacks" if name not in found else "has also"
-                raise Mismatch(f"the record {which} {name!r}, other than that of the first point")
+        variables = {_kept(str(k), self.pad): v for k, v in record.variables.items()}
+        for name in {**self.fields, **variables}:
+            if name not in variables or name not in self.fields:
+                which = "lacks" if name not in variables else "has also"
+                raise Mismatch(f"the record {which} {name!r}, unlike that of the first point")
         return {
             name: array
             for name, field in self.fields.items()
-            if (array := self._array(name, field, found[name], shared)) is not None
+            if (array := self._array(name, field, variables[name], shared)) is not None
         }
 
-    def _array(self, name: str, field: Field, found: xr.Variable, shared) -> np.ndarray | None:
+    def _array(self, name: str, field: Field, variable: xr.Variable, shared) -> np.ndarray | None:
+        """The array to store; None if it is shared, and was stored with the first point."""
         wanted = tuple(self.sizes[dim] for dim in field.dims)
         free = [dim in self.pad for dim in field.dims]
-        same = len(wanted) == found.ndim and all(
-            a == b or any_ for a, b, any_ in zip(wanted, found.shape, free, strict=True)
+        same = len(wanted) == variable.ndim and all(
+            a == b or any_ for a, b, any_ in zip(wanted, variable.shape, free, strict=True)
         )
-        if tuple(map(str, found.dims)) != field.dims or not same:
+        if tuple(map(str, variable.dims)) != field.dims or not same:
             raise Mismatch(
-                f"{name} has dimensions {_said(found.dims, found.shape)}; "
-                f"that of the first point has {_said(field.dims, wanted)}"
+                f"{name} has dimensions {_described(variable.dims, variable.shape)}; "
+                f"that of the first point has {_described(field.dims, wanted)}"
             )
-        array = _stored(name, found, field.dims, self.pad)
-        if not _fits(_dtype(array), field.dtype):
-            raise Mismatch(f"{name} is {_dtype(array)}; that of the first point is {field.dtype}")
+        array = _stored(name, variable, field.dims, self.pad)
+        dtype = _dtype(array)
+        # NumPy would cast any number to text; only casts that lose nothing are allowed.
+        castable = TEXT not in (dtype, field.dtype) and np.can_cast(dtype, field.dtype)
+        if dtype != field.dtype and not castable:
+            raise Mismatch(f"{name} is {dtype}; that of the first point is {field.dtype}")
         if not field.shared:
             return array
         if not np.array_equal(array, np.asarray(shared[name]).astype(array.dtype)):
@@ -143,13 +147,13 @@ class Schema:
         return None
 
     def point_bytes(self) -> int:
-        """Bytes of one record, roughly."""
+        """Approximate size of one record, in bytes."""
         each = (math.prod(self.sizes[d] for d in f.dims) for f in self.fields.values())
         return 8 * sum(each)
 
 
 def _check_names(names: Sequence[str]) -> None:
-    """Refuses what would stand in the store where something else does."""
+    """Raises for names that the store uses itself."""
     for name in names:
         if is_own(name) or name == LATE or "/" in name:
             raise ValueError(
@@ -159,17 +163,17 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def differing(attrs: Mapping[str, Any], first: Mapping[str, Any]) -> list[str]:
-    """Names of attributes that are not those of the first record."""
+    """Names of attributes that differ from those of the first record."""
     mine = _plain(attrs)
     return sorted(n for n in {**mine, **first} if mine.get(n) != first.get(n))
 
 
-def _said(dims: Sequence[Any], shape: Sequence[int]) -> str:
+def _described(dims: Sequence[Any], shape: Sequence[int]) -> str:
     return ", ".join(f"{dim} {size}" for dim, size in zip(dims, shape, strict=True)) or "none"
 
 
 def _kept(name: str, pad: Sequence[str]) -> str:
-    """Labels of a padded dimension are each point's own."""
+    """The name in the store; labels of a padded dimension differ by point, and are prefixed."""
     return PREFIX + name if name in pad else name
 
 
@@ -184,7 +188,7 @@ def _field(name: str, variable: xr.Variable, coordinate: bool, pad: Sequence[str
 
 
 def _stored(name: str, variable: xr.Variable, dims, pad) -> np.ndarray:
-    """The values in a type that the store has; padded numbers have a NaN."""
+    """The values in a type of the store; padded integers become floats, which have a NaN."""
     array = np.asarray(variable.values)
     if array.dtype.kind in "OT" and all(isinstance(text, str) for text in array.ravel()):
         array = array.astype(str)
@@ -197,12 +201,8 @@ def _dtype(array: np.ndarray) -> str:
     return TEXT if array.dtype.kind == "U" else str(array.dtype)
 
 
-def _fits(dtype: str, wanted: str) -> bool:
-    return dtype == wanted or (TEXT not in (dtype, wanted) and np.can_cast(dtype, wanted))
-
-
 def _plain(attrs: Mapping[Any, Any]) -> dict[str, Any]:
-    """Attributes as JSON and NetCDF have them: texts and finite numbers, others as text."""
+    """Attributes for JSON and NetCDF: strings and finite numbers; others as strings."""
     plain = lambda v: v.item() if isinstance(v, np.generic) else v
     return {str(name): _number_or_text(plain(value)) for name, value in attrs.items()}
 

@@ -1,43 +1,45 @@
 """The store of a sweep: a Zarr group, flat along `point`, with a status for every point.
 
-Whatever is killed at whatever moment, what is there is true: every object is written whole or
-not at all; data of a chunk are written before the statuses that say so; and only the one client
-that holds the store (`lock.py`) changes what describes it.
+The store stays consistent if a process is killed at any moment: every object is written completely
+or not at all; the data of a chunk are written before the statuses that refer to them; and only the
+one client that holds the lock (`lock.py`) changes the description of the store.
 """
 
-import contextlib
 import dataclasses
 import errno
 import json
-import os
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import zarr
+from zarr.codecs import ZstdCodec
 from zarr.errors import ContainsArrayError, GroupNotFoundError, NodeTypeValidationError
 
+from learndyn.sweeping.errors import ALLOWED, Guarded, StoreError, damaged, one_line, readable
+from learndyn.sweeping.points import Grid
 from learndyn.sweeping.schema import LATE, PREFIX, TEXT, Schema
 
 FORMAT = 1
 STATUS = f"{PREFIX}status"
 PENDING, RUNNING, FINISHED, FAILED = "pending", "running", "finished", "failed"
-ALLOWED = "a new location, or the store of a sweep"
+COMPLETE = "complete"  # attribute: blank chunks are written too, so a missing chunk is lost data
+WRITTEN: Any = {"write_empty_chunks": True}
 
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """What became of a point.
+    """The status of a point.
 
     Attributes:
         status: pending, running, finished or failed.
-        attempt: how often it was begun.
-        seconds: that its last attempt took.
-        worker: where.
+        attempt: the number of attempts.
+        seconds: the duration of the last attempt.
+        worker: where it was computed.
         message: why it failed.
-        differs: attributes of its record that are not those of the first.
-        lengths: of padded dimensions.
+        differs: attributes of its record that differ from those of the first record.
+        lengths: lengths of padded dimensions.
     """
 
     status: str = PENDING
@@ -54,7 +56,7 @@ class Status:
 
     @staticmethod
     def from_text(text: str) -> "Status":
-        """The status that `to_text` wrote; pending where nothing was."""
+        """The status that `to_text` wrote; pending for empty text."""
         return Status(**json.loads(text)) if text else Status()
 
 
@@ -69,26 +71,11 @@ def local_path(location: str) -> pathlib.Path:
 
 
 def holds_files(folder: pathlib.Path) -> bool:
-    """Whether a folder is used for something that is no Zarr; what is half written is no use."""
+    """Whether a folder contains something other than Zarr; incomplete files do not count."""
     if not folder.is_dir():
         return False
     names = {entry.name for entry in folder.iterdir() if entry.suffix != ".partial"}
     return bool(names) and not names & {"zarr.json", ".zgroup", ".zarray"}
-
-
-@contextlib.contextmanager
-def one_line(location: str, allowed: str = ALLOWED) -> Iterator[None]:
-    """Turns what a disk or a driver says into one line."""
-    try:
-        yield
-    except (OSError, ImportError) as error:
-        number = getattr(error, "errno", None)
-        why = os.strerror(number) if number else str(error).partition("\n")[0]
-        raise StoreTrouble(f"store: got {location!r} ({why}); allowed is {allowed}") from None
-
-
-class StoreTrouble(ValueError):
-    """A store that cannot be read or written: one line."""
 
 
 class Store:
@@ -96,7 +83,7 @@ class Store:
 
     Args:
         location: a path, or a location that fsspec has a driver for.
-        mode: "r" to read, "r+" to write too, "a" to make it where there is none.
+        mode: "r" to read, "r+" to write as well, "a" to create it if there is none.
     """
 
     def __init__(self, location: str, mode: str = "r"):
@@ -104,57 +91,81 @@ class Store:
         self._arrays: dict[str, Any] = {}
         self._shared: dict[str, np.ndarray] = {}
         if is_local(location) and holds_files(local_path(location)):
-            raise StoreTrouble(f"store: {location!r} holds something else; allowed is {ALLOWED}")
+            raise StoreError(f"store: {location!r} holds something else; allowed is {ALLOWED}")
         with one_line(location, ALLOWED if mode == "a" else "the store of a sweep"):
             try:
                 self.group = zarr.open_group(store=location, mode=mode)  # pyright: ignore
             except (FileNotFoundError, GroupNotFoundError):
                 raise FileNotFoundError(errno.ENOENT, "no store") from None
             except (ContainsArrayError, NodeTypeValidationError):
-                raise StoreTrouble(
+                raise StoreError(
                     f"store: {location!r} holds an array; allowed is {ALLOWED}"
                 ) from None
-            except ValueError as error:  # fsspec's, where it has no such driver
-                raise StoreTrouble(
+            except (json.JSONDecodeError, KeyError, TypeError) as error:
+                raise damaged(location, "zarr.json", str(error)) from None
+            except ValueError as error:  # fsspec has no driver for it
+                raise StoreError(
                     f"store: got {location!r} ({error}); allowed is {ALLOWED}"
                 ) from None
             self.attrs: dict[str, Any] = dict(self.group.attrs)
             empty = not self.attrs and not any(True for _ in self.group.members())
         if "sweep" not in self.attrs and not (empty and mode == "a"):
-            raise StoreTrouble(f"store: {location!r} holds something else; allowed is {ALLOWED}")
-        found = self.attrs.get("sweep", {}).get("format", FORMAT)
-        if found > FORMAT:
-            raise StoreTrouble(
-                f"store: {location!r} was written in format {found}, by a newer version; "
+            raise StoreError(f"store: {location!r} holds something else; allowed is {ALLOWED}")
+        if "sweep" in self.attrs:
+            with readable(location, "zarr.json"):
+                self._check_description()
+
+    def _check_description(self) -> None:
+        """Raises if the description of the sweep has a newer format, or is incomplete."""
+        written = self.about.get("format", FORMAT)
+        if written > FORMAT:
+            raise StoreError(
+                f"store: {self.location!r} was written in format {written}, by a newer version; "
                 f"allowed are formats up to {FORMAT}: install that version"
             )
+        parts = {"grid": ("axes", "zipped", "points"), "identity": ("version", "pad"), "attrs": ()}
+        # A missing or wrong part raises here, where `readable` reports a damaged store.
+        for part, names in parts.items():
+            for name in names:
+                self.about[part][name]
+            self.about[part].keys()
+        self.about["function"]
+        int(self.attrs.get("chunk", 1))
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What the sweep is; nothing in a new store."""
+        """The description of the sweep; empty for a new store."""
         return self.attrs.get("sweep", {})
 
     @property
     def schema(self) -> Schema | None:
-        """Of its records; None before the first point has finished."""
+        """The schema of its records; None before the first point has finished."""
         text = self.attrs.get("schema")
-        return None if text is None else Schema.from_json(text)
+        with readable(self.location, "zarr.json"):
+            return None if text is None else Schema.from_json(text)
+
+    def grid(self) -> Grid:
+        """The points of the sweep, without the values of the axes."""
+        with readable(self.location, "zarr.json"):
+            return Grid.from_json(self.about["grid"], rebuild=False)
 
     def describe(self, **attrs: Any) -> None:
-        """Writes what describes the store, all of it at once."""
+        """Writes attributes that describe the store, all at once."""
         with one_line(self.location, "one that can be written"):
             self.group.update_attributes(attrs)
         self.attrs |= attrs
 
     def lay_out(self, schema: Schema | None, count: int, chunk: int) -> None:
-        """Makes the arrays; what a killed client left half made is made anew.
+        """Creates the arrays; those that a killed client left incomplete are created anew.
 
         Args:
-            schema: of the records; None where no point finished, and only statuses are kept.
-            count: of points.
-            chunk: points that are written together.
+            schema: the schema of the records; None if no point has finished, so that there are
+                only statuses.
+            count: the number of points.
+            chunk: the number of points written together.
         """
         with one_line(self.location, "one that can be written"):
+            # `chunk` is written after the array of statuses: who finds it, finds the array too.
             if "chunk" not in self.attrs:
                 self._make(STATUS, (count,), (chunk,), TEXT, "", ("point",))
                 self.describe(chunk=chunk)
@@ -174,41 +185,49 @@ class Store:
             dtype=dtype,
             fill_value=fill,
             dimension_names=dims,
+            compressors=ZstdCodec(checksum=True),  # without a checksum, damage may go unnoticed
+            config=WRITTEN,
             overwrite=True,
         )
 
     def share(self, arrays: Mapping[str, np.ndarray], schema: Schema) -> None:
-        """Writes what all points have in common, then the schema, which says that all is there."""
+        """Writes the shared arrays, and then the schema, which marks the store as complete."""
         with one_line(self.location, "one that can be written"):
             for name, values in arrays.items():
                 self.array(name)[...] = values
-        self.describe(schema=schema.to_json())
+        self.describe(schema=schema.to_json(), **{COMPLETE: True})
 
     def shared(self) -> dict[str, np.ndarray]:
-        """What all points have in common."""
+        """The arrays that all points share."""
         schema = self.schema
         for name in [n for n, f in schema.fields.items() if f.shared] if schema else []:
             if name not in self._shared:
-                self._shared[name] = np.asarray(self.array(name)[...])
+                with readable(self.location, f"{name}/c"):
+                    self._shared[name] = np.asarray(self.array(name)[...])
         return self._shared
 
     @property
     def chunk(self) -> int:
-        """Points that are written together."""
+        """The number of points written together."""
         return int(self.attrs["chunk"])
 
     def array(self, name: str) -> Any:
-        """An array of the store, with the shape that it had when it was first asked for."""
+        """An array of the store, with the shape it had when it was first requested."""
         if name not in self._arrays:
-            self._arrays[name] = self.group[name]
+            with readable(self.location, f"{name}/zarr.json"):
+                self._arrays[name] = self.group[name].with_config(WRITTEN)  # pyright: ignore
         return self._arrays[name]
 
+    def guarded(self, name: str) -> Guarded:
+        """An array to read from, whose errors name the damaged part."""
+        return Guarded(self.location, name, self.array(name), COMPLETE in self.attrs)
+
     def grow(self, count: int, lengths: Mapping[str, int]) -> None:
-        """Makes room for more points, or for longer padded dimensions.
+        """Enlarges the arrays for more points, or for longer padded dimensions.
 
         Args:
-            count: of points.
-            lengths: dimension → length; shorter ones than there are change nothing.
+            count: the number of points.
+            lengths: dimension → length; shorter lengths than the present ones change nothing.
         """
         fields = {STATUS: ("point",)}
         if self.schema is not None:
@@ -223,11 +242,12 @@ class Store:
                     array.resize(shape)
 
     def statuses(self, rows: slice = slice(None), count: int | None = None) -> list[Status]:
-        """The statuses of points, all pending before the arrays are made."""
+        """The statuses of points; all pending before the arrays are created."""
         if "chunk" not in self.attrs:
             return [Status()] * (count or 0)
-        with one_line(self.location, "the store of a sweep"):
-            return [Status.from_text(str(text)) for text in self.array(STATUS)[rows]]
+        texts = self.guarded(STATUS)[rows]
+        with readable(self.location, STATUS):
+            return [Status.from_text(str(text)) for text in texts]
 
     def write_statuses(self, first: int, statuses: Sequence[Status]) -> None:
         """Writes the statuses of neighbouring points."""
@@ -236,11 +256,11 @@ class Store:
             self.array(STATUS)[first : first + len(texts)] = texts
 
     def write_data(self, first: int, stop: int, records: Mapping[int, Mapping[str, Any]]) -> None:
-        """Writes records of points among neighbours, and leaves the neighbours as they are.
+        """Writes records of points in a range of rows, and leaves the other rows unchanged.
 
         Args:
-            first: row of the first neighbour.
-            stop: row after the last.
+            first: the first row of the range.
+            stop: the row after the last.
             records: row → name → array.
         """
         if not records:
@@ -248,23 +268,24 @@ class Store:
         with one_line(self.location, "one that can be written"):
             for name in next(iter(records.values())):
                 array = self.array(name)
+                # Zarr writes whole chunks. Rows that are not replaced have to be read first.
                 if len(records) == stop - first:
                     block = np.full((stop - first, *array.shape[1:]), array.fill_value, array.dtype)
                 else:
-                    block = np.asarray(array[first:stop]).copy()
+                    block = np.asarray(self.guarded(name)[first:stop]).copy()
                 for row, record in records.items():
                     block[row - first] = array.fill_value
                     block[(row - first, *map(slice, record[name].shape))] = record[name]
                 array[first:stop] = block
 
     def late(self) -> set[int]:
-        """Rows of points that went over their time limit in this call."""
+        """The rows of points that exceeded their time limit in this call."""
         if LATE not in self.group:
             return set()
         return {int(name) for name, _ in self.group[LATE].members()}  # pyright: ignore
 
     def mark_late(self, row: int) -> None:
-        """Says that a point went over its time limit, before its worker is ended."""
+        """Notes that a point exceeded its time limit, before its worker is killed."""
         self.group.create_group(f"{LATE}/{row}", overwrite=True)
 
     def forget_late(self) -> None:
@@ -275,4 +296,4 @@ class Store:
 
 
 def between_data_and_status() -> None:
-    """Where a kill does most harm; tests put it here."""
+    """Does nothing: tests kill the process here, where it would do most harm."""

@@ -1,4 +1,4 @@
-"""What a worker does: computes the points of one chunk, and writes them."""
+"""The tasks of workers: compute the points of one chunk, and write them."""
 
 import contextlib
 import dataclasses
@@ -15,12 +15,11 @@ import numpy as np
 import xarray as xr
 
 from learndyn.sweeping import store as storing
+from learndyn.sweeping.errors import StoreError
 from learndyn.sweeping.function import unpacked
 from learndyn.sweeping.schema import Mismatch, Schema, differing
-from learndyn.sweeping.store import FAILED, FINISHED, RUNNING, Status, Store, StoreTrouble
+from learndyn.sweeping.store import FAILED, FINISHED, RUNNING, Status, Store
 
-# Seconds after which no second point is computed to judge the time of one: the first compiles.
-ENOUGH = 60.0
 LATE = "took longer than the {:g} s that a point may take; its worker was ended"
 
 
@@ -33,11 +32,11 @@ class Job:
     """What all tasks of a sweep share.
 
     Attributes:
-        location: of the store.
+        location: the location of the store.
         content: the function, as bytes.
         retries: further attempts at a point that raises an error.
-        seconds: that a point may take; None for any.
-        layout: names the arrays as this call has laid them out.
+        seconds: time limit of a point, or None.
+        layout: identifies the present shapes of the arrays.
     """
 
     location: str
@@ -47,13 +46,13 @@ class Job:
     layout: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
 
     def grown(self) -> "Job":
-        """The same, once the arrays have become longer."""
+        """The job after the arrays have been enlarged."""
         return dataclasses.replace(self, layout=uuid.uuid4().hex)
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a point gave: a record, or the reason why there is none."""
+    """The outcome of a point: a record, or the reason why there is none."""
 
     record: xr.Dataset | None
     message: str
@@ -64,13 +63,13 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """What a chunk gave.
+    """The outcome of a chunk.
 
     Attributes:
-        finished: number of points that finished.
+        finished: the number of points that finished.
         failed: row → message of those that did not.
-        known: what was computed but could not be written, for lack of room.
-        lengths: the room that it needs.
+        known: what was computed but not written, because the arrays are too short.
+        lengths: the lengths of padded dimensions that it needs.
     """
 
     finished: int = 0
@@ -79,26 +78,22 @@ class Done:
     lengths: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
-def try_points(
-    job: Job, points: Mapping[int, Mapping[str, Any]], enough: int
-) -> dict[int, Outcome]:
-    """Computes points and writes nothing, until some have finished or enough time has passed.
+def try_points(job: Job, points: Mapping[int, Mapping[str, Any]]) -> dict[int, Outcome]:
+    """Computes points until one has finished, and writes nothing.
 
     Args:
         job: the sweep.
         points: row → arguments.
-        enough: number of points that are to finish.
 
     Returns:
-        Row → what it gave.
+        Row → outcome.
     """
-    found: dict[int, Outcome] = {}
+    outcomes: dict[int, Outcome] = {}
     for row, outcome in _computed(job, points):
-        found[row] = outcome
-        finished = [each for each in found.values() if each.record is not None]
-        if len(finished) >= enough or sum(each.seconds for each in found.values()) > ENOUGH:
+        outcomes[row] = outcome
+        if outcome.record is not None:
             break
-    return found
+    return outcomes
 
 
 def run_chunk(
@@ -108,17 +103,17 @@ def run_chunk(
 
     Args:
         job: the sweep.
-        number: of the chunk.
-        points: row → arguments, of those that are wanted.
-        known: row → what was computed before.
+        number: the number of the chunk.
+        points: row → arguments, of the points to compute.
+        known: row → outcome, of points that are computed already.
 
     Returns:
-        What came of it.
+        The outcome.
     """
     store = _store(job.location, job.layout)
     first = number * store.chunk
     statuses = store.statuses(slice(first, first + store.chunk))
-    # A worker whose client was killed may have been faster.
+    # A worker of a killed client may have finished some of them meanwhile.
     begun = {r: statuses[r - first] for r in points if statuses[r - first].status != FINISHED}
     wanted = {row: points[row] for row in begun if row not in known}
     if wanted:
@@ -132,7 +127,7 @@ def run_chunk(
         record, statuses[row - first] = _judged(outcomes[row], attempt, schema, shared)
         if record is not None:
             records[row] = record
-    missing = _missing_room(store, statuses)
+    missing = _missing_lengths(store, statuses)
     if missing:
         return Done(known=outcomes, lengths=missing)
     store.write_data(first, first + len(statuses), records)
@@ -142,26 +137,26 @@ def run_chunk(
     return Done(len(points) - len(failed), failed)
 
 
-@functools.lru_cache(maxsize=1)  # what describes a store is read once, not for every chunk
+@functools.lru_cache(maxsize=1)  # reads the description of a store once, not for every chunk
 def _store(location: str, layout: str) -> Store:
-    """The client's store; not another one, where this worker sees other disks than the client."""
-    del layout  # a store that is made anew, or has grown, has another
+    """The client's store; raises if this worker does not find it, having other disks."""
+    del layout  # only a key of the cache: it changes when the arrays change
     try:
-        found = Store(location, "r+")
-    except StoreTrouble:
-        found = None
-    if found is None or "chunk" not in found.attrs:
-        raise StoreTrouble(
+        opened = Store(location, "r+")
+    except StoreError:
+        opened = None
+    if opened is None or "chunk" not in opened.attrs:
+        raise StoreError(
             f"store: got {location!r}, which the worker {_worker()} does not find; allowed is "
             "a location that all workers reach"
         )
-    return found
+    return opened
 
 
 def _judged(
     outcome: Outcome, attempt: int, schema: Schema | None, shared: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, np.ndarray] | None, Status]:
-    """What of a record is kept, and the status of its point."""
+    """The arrays of a record to store, and the status of its point."""
     status = Status(FAILED, attempt, outcome.seconds, outcome.worker, outcome.message)
     if outcome.record is None or schema is None:
         return None, status
@@ -174,15 +169,15 @@ def _judged(
     return arrays, dataclasses.replace(status, status=FINISHED, differs=differs, lengths=lengths)
 
 
-def _missing_room(store: Store, statuses: list[Status]) -> dict[str, int]:
+def _missing_lengths(store: Store, statuses: list[Status]) -> dict[str, int]:
     """Dimension → length, of padded dimensions for which the store is too short."""
-    schema, found = store.schema, {}
+    schema, missing = store.schema, {}
     for dim in schema.pad if schema else ():
         length = max((status.lengths.get(dim, 0) for status in statuses), default=0)
         name, dims = next((n, f.dims) for n, f in schema.fields.items() if dim in f.dims)  # pyright: ignore
         if length > store.array(name).shape[1 + dims.index(dim)]:
-            found[dim] = length
-    return found
+            missing[dim] = length
+    return missing
 
 
 def _computed(job: Job, points: Mapping[int, Mapping[str, Any]]) -> Iterator[tuple[int, Outcome]]:
@@ -200,28 +195,31 @@ def _computed(job: Job, points: Mapping[int, Mapping[str, Any]]) -> Iterator[tup
 def _outcome(function: Any, point: Mapping[str, Any], retries: int) -> Outcome:
     began = time.perf_counter()
     message = ""
-    for attempt in range(1, retries + 2):
+    for attempt in range(1, retries + 2):  # a first attempt, and `retries` more
         try:
             record = function(**point)
-        except (Exception, SystemExit) as error:  # whatever it is, it is this point's own
+        except (Exception, SystemExit) as error:  # of any kind: only this point fails
             message = f"{type(error).__name__}: {error}".partition("\n")[0]
             continue
         seconds = time.perf_counter() - began
         if isinstance(record, xr.Dataset):
             return Outcome(record, "", attempt, seconds)
-        said = f"returned a {type(record).__name__}; allowed is an xarray.Dataset"
-        return Outcome(None, said, attempt, seconds)
+        # Not retried: the next attempt would return the same type.
+        message = f"returned a {type(record).__name__}; allowed is an xarray.Dataset"
+        return Outcome(None, message, attempt, seconds)
     return Outcome(None, message, retries + 1, time.perf_counter() - began)
 
 
 @contextlib.contextmanager
 def _limited(job: Job, row: int) -> Iterator[None]:
-    """Ends this process where a point takes too long: nothing else stops compiled work."""
+    """Ends this process if a point takes too long: nothing else stops compiled code."""
     if job.seconds is None:
         yield
         return
 
     def expire() -> None:
+        # First the mark: without it, the client would not know why the worker died, and would
+        # try the point again.
         Store(job.location, "r+").mark_late(row)
         os._exit(1)
 

@@ -1,13 +1,12 @@
 """Values as JSON: numbers written out, large arrays as a hash, functions and classes by name.
 
-Text that cannot be turned back (an array kept as a hash, a lambda, a closure) still tells two
-values apart: its hash is of all that the value is made of.
+A value that cannot be rebuilt from its text (a large array, a lambda, a closure) is written as a
+hash of its content, so that different values still have different texts.
 """
 
 import dataclasses
 import functools
 import hashlib
-import importlib
 import inspect
 from collections.abc import Iterator
 from typing import Any
@@ -16,21 +15,22 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from learndyn import networks, problems, rules
-from learndyn.numerics.values import Value
+from learndyn import models, networks, problems, rules
+from learndyn.runtime.values import Value
+from learndyn.system.names import find, find_class, look_up, qualified
 
 _INLINE = 4096  # larger arrays are written as shape and hash
-_PLAIN = (np.float64, np.int64, np.bool_)  # what a list of numbers is read as
+_PLAIN = (np.float64, np.int64, np.bool_)  # types that a plain list of numbers is read back as
 _OWN = {
     name: kind
-    for room in (networks, problems, rules)
+    for room in (networks, models, problems, rules)
     for name, kind in vars(room).items()
     if isinstance(kind, type) and issubclass(kind, Value)
 }
 
 
 def encode(value: Any) -> Any:
-    """A value as what `json` writes."""
+    """A value in the form that `json` writes."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.ndarray | np.generic | jax.Array):
@@ -42,32 +42,46 @@ def encode(value: Any) -> Any:
         return {"kind": _name(type(value)), **{name: encode(v) for name, v in fields.items()}}
     if isinstance(value, tuple | list):
         return [_item(item) for item in value]
-    return _function(value) if callable(value) else {"object": _qualified(type(value))}
+    return _function(value) if callable(value) else {"object": qualified(type(value))}
 
 
-def decode(text: Any, path: str = "system") -> Any:
-    """What `encode` was given.
+def decode(text: Any, path: str = "system", *, trusted: bool = True) -> Any:
+    """The value that `encode` encoded.
+
+    Args:
+        text: the result of `encode`.
+        path: its name in errors.
+        trusted: whether the text may name anything that can be imported; `names.py` lists what
+            other texts may name.
+
+    Returns:
+        The value.
 
     Raises:
-        ValueError: for what the text does not hold, which has to be given anew.
+        ValueError: for a value that the text does not contain, and for names that it may not use.
     """
     if isinstance(text, list):
-        return [decode(item, f"{path}[{i}]") for i, item in enumerate(text)]
+        return [decode(item, f"{path}[{i}]", trusted=trusted) for i, item in enumerate(text)]
     if not isinstance(text, dict):
         return text
     why = _lost(text)
     if why:
         raise ValueError(f"{path}: {why}; give it anew")
     if "array" in text:
-        return np.asarray(text["array"], text["dtype"])
+        try:
+            return np.asarray(text["array"], text["dtype"])
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}; allowed is an array of numbers") from None
     if "function" in text:
-        return _found(text["function"])
-    fields = {n: decode(v, f"{path}.{n}") for n, v in text.items() if n != "kind"}
-    return _class(text["kind"])(**fields) if "kind" in text else fields
+        return find(text["function"], path, trusted)
+    kind = _class(text["kind"], path, trusted) if "kind" in text else dict
+    items = {n: v for n, v in text.items() if n != "kind"}
+    fields = {n: decode(v, f"{path}.{n}", trusted=trusted) for n, v in items.items()}
+    return kind(**fields)
 
 
 def missing(text: Any, path: str = "system") -> Iterator[str]:
-    """What of an encoded value cannot be rebuilt from its text, a line each."""
+    """The parts of an encoded value that cannot be rebuilt from its text, one line each."""
     items = enumerate(text) if isinstance(text, list) else ()
     items = text.items() if isinstance(text, dict) else items
     why = _lost(text) if isinstance(text, dict) else ""
@@ -87,19 +101,19 @@ def _lost(text: dict) -> str:
 
 
 def _fields(value: Any) -> dict[str, Any] | None:
-    """The fields of a module, a data class or a named tuple that its constructor takes."""
+    """The constructor arguments of a module, data class or named tuple; None for other values."""
     if isinstance(value, eqx.Module) or (
         dataclasses.is_dataclass(value) and not isinstance(value, type)
     ):
-        given = [f.name for f in dataclasses.fields(value) if f.init]  # pyright: ignore
-        return {name: getattr(value, name) for name in given}
+        names = [f.name for f in dataclasses.fields(value) if f.init]  # pyright: ignore
+        return {name: getattr(value, name) for name in names}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return value._asdict()  # pyright: ignore
     return None
 
 
 def _item(value: Any) -> Any:
-    """An item of a list: one that is an array comes back as one, not as a longer list."""
+    """An item of a list; an array is written with its type, so that it is read back as an array."""
     whole = isinstance(value, np.ndarray | jax.Array) and value.size <= _INLINE
     return _typed(np.asarray(value)) if whole else encode(value)
 
@@ -118,20 +132,20 @@ def _typed(value: np.ndarray) -> Any:
 
 
 def _function(value: Any) -> dict[str, str]:
-    name = _qualified(value if hasattr(value, "__qualname__") else type(value))
-    if "<" not in name and _or_none(name) is value:
+    name = qualified(value if hasattr(value, "__qualname__") else type(value))
+    if "<" not in name and look_up(name) is value:
         return {"function": name}
     return {"function": name, "sha256": hashlib.sha256(_source(value).encode()).hexdigest()}
 
 
 def _source(value: Any, depth: int = 8) -> str:
-    """All that a function is made of, as text: its source, its constants, what it closes over."""
+    """The content of a function as text: its source, its constants, what it closes over."""
     code = getattr(value, "__code__", None)
     if depth == 0 or not callable(value):
         return repr(encode(value)) if depth else ""
     if code is None:
         held = _held(value)
-        return "\n".join([_qualified(type(value)), *(_source(part, depth - 1) for part in held)])
+        return "\n".join([qualified(type(value)), *(_source(part, depth - 1) for part in held)])
     try:
         text = inspect.getsource(code)
     except (OSError, TypeError):
@@ -144,7 +158,7 @@ def _source(value: Any, depth: int = 8) -> str:
 
 
 def _held(value: Any) -> list[Any]:
-    """What a callable object is made of."""
+    """The parts of a callable object."""
     if isinstance(value, functools.partial):
         return [value.func, *value.args, *value.keywords.items()]
     if inspect.ismethod(value):
@@ -157,44 +171,18 @@ def _held(value: Any) -> list[Any]:
 def _content(cell: Any) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # a cell that is not filled yet
+    except ValueError:  # an empty cell
         return None
 
 
 def _name(kind: type) -> str:
     own = _OWN.get(kind.__name__) is kind or kind.__module__.startswith("learndyn.system")
-    return kind.__name__ if own else _qualified(kind)
+    return kind.__name__ if own else qualified(kind)
 
 
-def _qualified(value: Any) -> str:
-    return f"{value.__module__}:{value.__qualname__}"
-
-
-def _class(name: str) -> Any:
+def _class(name: str, path: str, trusted: bool) -> Any:
     if name == "System":
         from learndyn.system.system import System
 
         return System
-    kind = _found(name) if ":" in name else _OWN.get(name)
-    known = isinstance(kind, type) and (issubclass(kind, eqx.Module) or hasattr(kind, "_fields"))
-    if not known and not dataclasses.is_dataclass(kind):
-        raise ValueError(f"kind: got {name!r}; allowed is a class of learndyn, or one by its name")
-    return kind
-
-
-def _found(name: str) -> Any:
-    found = _or_none(name)
-    if found is None:
-        raise ValueError(f"{name}: not found; allowed is what can be imported here")
-    return found
-
-
-def _or_none(name: str) -> Any:
-    module, _, path = name.partition(":")
-    try:
-        found = importlib.import_module(module)
-        for part in path.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError):
-        return None
-    return found
+    return _OWN.get(name) or find_class(name, path, trusted)

@@ -5,10 +5,11 @@ import json
 from typing import Any
 
 from learndyn.networks import AbstractNetwork
-from learndyn.numerics.checks import instance
-from learndyn.numerics.values import Value
 from learndyn.problems import AbstractProblem
 from learndyn.rules import AbstractRule
+from learndyn.runtime.checks import flag, instance, shown
+from learndyn.runtime.precision import usual_settings
+from learndyn.runtime.values import Value
 from learndyn.system.encoding import decode, encode, missing
 
 
@@ -16,9 +17,9 @@ class System(Value):
     """What learns: a problem, a network and an update rule.
 
     Args:
-        problem: where examples come from and what they are called.
+        problem: where examples and their labels come from.
         network: the student.
-        rule: how its parameters change.
+        rule: how its weights change.
     """
 
     problem: AbstractProblem
@@ -30,12 +31,13 @@ class System(Value):
         instance("network", network, AbstractNetwork, "a network such as Committee, MLP or Network")
         allowed = (
             "a rule: SGD, GradientDescent, NaturalGradient, NodePerturbation, or "
-            "Optax(transformation) for one of optax"
+            "Optax(transformation) for an optax transformation"
         )
         instance("rule", rule, AbstractRule, allowed)
-        problem.check_network(network)
-        rule.check_problem(problem)
-        rule.check_network(problem, network)
+        with usual_settings():  # the checks trace the network
+            problem.check_network(network)
+            rule.check_problem(problem)
+            rule.check_network(problem, network)
         self.problem, self.network, self.rule = problem, network, rule
 
     def _repr_html_(self) -> str:
@@ -54,32 +56,50 @@ class System(Value):
     def to_json(self) -> str:
         """The system as JSON text.
 
-        Arrays over 4096 entries are written as shape and hash, functions and classes from
-        elsewhere by their qualified name, lambdas and closures as a hash of their source.
+        Arrays with more than 4096 entries are written as shape and hash, functions and classes
+        from other packages by their qualified names, lambdas and closures as a hash of their
+        source.
         """
         return json.dumps(encode(self), ensure_ascii=False)
 
     def not_in_json(self) -> list[str]:
-        """What `from_json` could not rebuild from the text, a line each."""
+        """What `from_json` cannot rebuild from the text, one line each."""
         return list(missing(encode(self)))
 
     def describe(self) -> dict[str, Any]:
-        """What a record says of its system: size, JSON form, and what that cannot rebuild."""
+        """The attributes of a record about its system: size, JSON, and what that cannot rebuild."""
         lost = self.not_in_json()
-        said = {"not_rebuilt": "; ".join(lost)} if lost else {}
-        return {"size": self.dim, "system": self.to_json(), **said}
+        warning = {"not_rebuilt": "; ".join(lost)} if lost else {}
+        return {"size": self.dim, "system": self.to_json(), **warning}
 
     @staticmethod
-    def from_json(text: str) -> "System":
+    def from_json(text: str, *, trusted: bool = False) -> "System":
         """The system that `to_json` wrote.
 
         Args:
             text: the JSON text.
+            trusted: whether the text may name any class or function, which is then imported. That
+                runs code, so trust only your own texts. Otherwise it may name classes of learndyn,
+                subclasses of them that your program has imported, functions of `jax.nn`, and
+                elementwise functions of `jax.numpy`.
 
         Returns:
             The system.
 
         Raises:
-            ValueError: where something was not written out: a large array, a lambda.
+            ValueError: if something was not written out (a large array, a lambda), for a name
+                that needs `trusted`, and for text that is not a system.
         """
-        return decode(json.loads(text))
+        flag("trusted", trusted)
+        try:
+            written = json.loads(text)
+        except (TypeError, ValueError, RecursionError):
+            raise ValueError(f"text: got {shown(text)}; allowed is what `to_json` wrote") from None
+        try:
+            system = decode(written, trusted=trusted)
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
+            why = str(error).partition("\n")[0]
+            raise ValueError(
+                f"text: got JSON that is not a system ({why}); allowed is what `to_json` wrote"
+            ) from None
+        return instance("text", system, System, "the text of a System")

@@ -1,4 +1,4 @@
-"""Closed descriptions of learning, one folder for each limit."""
+"""Closed macroscopic descriptions of learning, one folder per limit."""
 
 from learndyn.theory.base import AbstractTheory as AbstractTheory
 from learndyn.theory.base import Coverage as Coverage

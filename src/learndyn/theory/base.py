@@ -1,7 +1,11 @@
-"""What every theory states. It contains right-hand sides only; one engine integrates them all."""
+"""The interface that every theory implements.
+
+A theory contains right-hand sides only; one engine integrates all of them.
+"""
 
 import abc
 import dataclasses
+import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -10,12 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from learndyn.networks.base import Weights
-from learndyn.numerics.checks import one_of
-from learndyn.numerics.precision import in_float64
-from learndyn.numerics.types import Array
-from learndyn.numerics.values import Value
 from learndyn.records import Variable as Variable
+from learndyn.runtime.checks import either, one_of
+from learndyn.runtime.precision import full_precision, in_float64
+from learndyn.runtime.types import Array, Weights
+from learndyn.runtime.values import Value
 from learndyn.system import System
 from learndyn.theory.chain import AbstractChain
 from learndyn.theory.dynamics import Clock, Flow, Map, Noise, Refused, State
@@ -24,9 +27,9 @@ Realise = Callable[[], tuple[Weights, Weights]]
 
 
 class Given(NamedTuple):
-    """What realises a start whose weights and teacher are known already.
+    """The `realise` of a start whose weights and teacher are already known.
 
-    A class, unlike a lambda, can be sent to other processes.
+    It is a class, since an instance, unlike a lambda, can be sent to other processes.
     """
 
     weights: Weights
@@ -45,21 +48,21 @@ class Coverage(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """A paper and the equations of it that a theory states."""
+    """A paper, and which of its equations a theory implements."""
 
     paper: str
     equations: str
 
 
 class NoTheory(ValueError):
-    """No theory covers the system; the message lists each with its reason."""
+    """No theory covers the system; the message lists every theory with its reason."""
 
 
 class AbstractTheory(Value):
     """A closed macroscopic description of a family of systems.
 
-    `drift`, `observe`, `project` and the like return NumPy float64; under tracing they
-    are plain JAX functions, which is how the engine calls them.
+    Called directly, `drift`, `observe`, `project` and the like return NumPy arrays in float64.
+    Under tracing, which is how the engine calls them, they are plain JAX functions.
     """
 
     system: System
@@ -77,35 +80,44 @@ class AbstractTheory(Value):
 
     @classmethod
     def natural_clock(cls, system: System) -> Clock | None:
-        """The clock of systems of this theory's kind, also of those it does not cover."""
+        """The clock for systems of this theory's kind, including those that it does not cover."""
         return None
 
-    @abc.abstractmethod
-    def draw(self, key: int) -> tuple[State, Realise]:
-        """A state from the law of the system's initialisations, and what realises it."""
+    def sample(self, key: int) -> tuple[State, Realise]:
+        """A random state from the system's initialisations, and a function that realises it.
+
+        By default, weights are sampled and projected. Override this to sample the state directly,
+        at a cost that is independent of the dimension.
+        """
+        if hasattr(self, "draw"):
+            old = "AbstractTheory.draw: got a method of that name; call it `sample` instead"
+            warnings.warn(old, DeprecationWarning, stacklevel=2)
+            return getattr(self, "draw")(key)  # noqa: B009
+        weights, teacher = sample_weights(self.system, key)
+        return self.project(weights, teacher), Given(weights, teacher)
 
     def covers_start(self, state: State, realise: Realise) -> Coverage:
-        """Whether this theory covers a given start; `realise` gives its weights and teacher."""
+        """Whether this theory covers this start; `realise()` returns its weights and teacher."""
         return self.covers(self.system)
 
     @abc.abstractmethod
     def as_state(self, state: State) -> State:
-        """What was given as a state, or a ValueError that names what is wrong with it."""
+        """The argument as a state of this theory, or a ValueError that says what is wrong."""
 
     @abc.abstractmethod
     def project(self, weights: Weights, teacher: Weights) -> State:
-        """The state of given weights."""
+        """The state that these weights have."""
 
     def realise(self, state: State, key: int) -> tuple[Weights, Weights] | Refused:
-        """Weights and teacher (float64) whose state is the given one: an inverse of `project`."""
-        return Refused(f"the {self.name} theory knows no weights of a given state")
+        """Weights and teacher (float64) that have this state: an inverse of `project`."""
+        return Refused(f"the {self.name} theory cannot construct weights from a state")
 
     @abc.abstractmethod
     def dynamics(self, order: str) -> Flow | Map | Refused:
-        """How the state moves at an order."""
+        """The equation of motion of the state at an order, or why there is none."""
 
     def noise(self, order: str) -> Noise | Refused:
-        """How the state fluctuates at an order, where that is a flow."""
+        """How the state fluctuates about its flow, if the order is one."""
         return Refused(f"the {self.name} theory states no diffusion")
 
     def chain(self) -> AbstractChain | Refused:
@@ -114,46 +126,52 @@ class AbstractTheory(Value):
 
     @in_float64
     def vector(self, state: State) -> Array:
-        """The independent variables of a state that move, as one vector."""
+        """The independent variables of a state that change in time, as one vector."""
         return ravel_pytree(state)[0]
 
     @in_float64
     def with_vector(self, state: State, vector: Array) -> State:
-        """The state with the variables of `vector` replaced, of that one's type: its inverse."""
+        """The inverse of `vector`: `state` with these variables, in the type of the argument."""
         leaves, tree = jax.tree.flatten(state)
         parts = jnp.split(vector, np.cumsum([np.size(leaf) for leaf in leaves])[:-1])
         pairs = zip(parts, leaves, strict=True)
         return jax.tree.unflatten(tree, [part.reshape(np.shape(leaf)) for part, leaf in pairs])
 
     def drift(self, state: State, order: str = "") -> State:
-        """Short for `dynamics(order).drift(state)`; by default at the first order that flows."""
+        """Same as `dynamics(order).drift(state)`, by default at the first order that is a flow."""
         return self._first(Flow, order).drift(state)
 
     def advance(self, state: State, order: str = "") -> State:
-        """Short for a step of `dynamics(order)`; by default at the first order that is a map."""
-        found = self._first(Map, order)
-        return found.state(found.advance(found.begin(state)))
+        """Same as one step of `dynamics(order)`; by default at the first order that is a map."""
+        mapping = self._first(Map, order)
+        return mapping.state(mapping.advance(mapping.begin(state)))
 
     def _first(self, kind: type, order: str) -> Any:
         orders = (one_of("order", order, self.orders),) if order else self.orders
-        found = next((d for d in map(self.dynamics, orders) if isinstance(d, kind)), None)
-        if found is None:
-            names = ", ".join(o for o in self.orders if isinstance(self.dynamics(o), kind))
-            allowed = f"one of {names}" if names else "none"
-            came = order or "any"
-            said = "flow" if kind is Flow else "map"
-            raise ValueError(
-                f"order: got {came!r}, which is no {said} of the {self.name} theory; "
-                f"allowed is {allowed}"
-            )
-        return found
+        dynamics = next((d for d in map(self.dynamics, orders) if isinstance(d, kind)), None)
+        if dynamics is None:
+            raise ValueError(self._lacks(kind, order))
+        return dynamics
+
+    def _lacks(self, kind: type, order: str) -> str:
+        """The error message if the order, or every order, is not a flow or map as required."""
+        dynamics = {o: self.dynamics(o) for o in self.orders}
+        called, other = ("flow", "advance") if kind is Flow else ("map", "drift")
+        names = [o for o, each in dynamics.items() if isinstance(each, kind)]
+        if names:
+            reason = f"which is no {called} of the {self.name} theory"
+            return f"order: got {order!r}, {reason}; allowed is {either(names)}"
+        refused = [each.reason for each in dynamics.values() if isinstance(each, Refused)]
+        why, allowed = (refused[0], "`simulate`") if refused else ("no order is one", f"`{other}`")
+        reason = f"for which the {self.name} theory has no {called}, as {why}"
+        return f"system: got one {reason}; allowed is {allowed}"
 
     @abc.abstractmethod
     def observe(self, state: State) -> dict[str, Any]:
         """The named observables of a state."""
 
     def measure(self, weights: Weights, teacher: Weights) -> dict[str, Any]:
-        """The observables of given weights: those of their state."""
+        """The observables of these weights, by default those of their state."""
         return self.observe(self.project(weights, teacher))
 
     def invariants(self, state: State) -> dict[str, Array]:
@@ -163,20 +181,20 @@ class AbstractTheory(Value):
     def landmarks(self) -> dict[str, float]:
         """Predicted landmarks: rates per t = η · time, heights, critical learning rates.
 
-        A theory may take arguments by name, all of them with a default.
+        Overrides may take keyword arguments, each of them with a default.
         """
         return {}
 
     def landmark_units(self, **arguments: Any) -> dict[str, str]:
-        """The unit of every landmark that `landmarks` gives for these arguments."""
+        """The unit of every landmark that `landmarks` returns for these arguments."""
         return {name: self.units[name] for name in self.landmarks(**arguments)}
 
 
-def sample(system: System, key: int) -> tuple[Weights, Weights]:
+def sample_weights(system: System, key: int) -> tuple[Weights, Weights]:
     """Weights and teacher drawn from the system's initialisations, in float64."""
     rng = np.random.default_rng(key)
     teacher = system.problem.draw_teacher(rng)
-    with jax.enable_x64(True):
+    with full_precision():
         statistics = system.problem.map_statistics(teacher)
     target = None if statistics is None else np.asarray(statistics.target)
     return system.network.sample(rng, system.problem.input_shape, target), teacher

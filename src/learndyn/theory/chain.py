@@ -1,4 +1,4 @@
-"""The exact Markov chain of a theory's state at finite size, where there is one."""
+"""The exact Markov chain of a theory's state at finite size, for theories that have one."""
 
 import abc
 from typing import Any
@@ -7,22 +7,22 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from learndyn.numerics.types import Array
+from learndyn.runtime.types import Array
 
-Constants = Any  # a pytree of what no step changes, without an axis for runs
-Coordinates = Any  # a pytree of what every step changes; runs are the last axis of each leaf
+Constants = Any  # a pytree of what stays constant, without an axis for runs
+Coordinates = Any  # a pytree of what the steps change; runs are the last axis of each leaf
 LANES = 8  # float64 numbers in the widest vector register
 
 
 class AbstractChain(eqx.Module):
-    """Steps a state as the real network's would move, in law and at every size.
+    """A Markov chain with the exact distribution of the network's state in training, at every size.
 
     A step of a run reads `normals` standard normal numbers and one chi-square number for
-    each entry of `degrees`, all independent. The engine that draws them knows nothing else.
+    each entry of `degrees`, all independent. This is all that the engine knows about a chain.
 
     Attributes:
-        normals: how many standard normal numbers a step reads.
-        degrees: degrees of freedom of the chi-square numbers a step reads, possibly 0.
+        normals: number of standard normal numbers that a step reads.
+        degrees: degrees of freedom of the chi-square numbers that a step reads; 0 is allowed.
     """
 
     normals: eqx.AbstractVar[int]
@@ -30,13 +30,13 @@ class AbstractChain(eqx.Module):
 
     @abc.abstractmethod
     def begin(self, state: Any) -> tuple[Constants, Coordinates]:
-        """The chain's own coordinates of a state, for one run: no axis for runs yet.
+        """The state of one run in the chain's own coordinates, still without an axis for runs.
 
         Args:
-            state: a state of the theory, NumPy.
+            state: a state of the theory, as NumPy arrays.
 
         Returns:
-            What stays and what moves, NumPy.
+            The constants and the coordinates, as NumPy arrays.
         """
 
     @abc.abstractmethod
@@ -46,7 +46,7 @@ class AbstractChain(eqx.Module):
         """One step of all runs.
 
         Args:
-            constants: what `begin` gave.
+            constants: those that `begin` returned.
             now: the coordinates, runs last.
             normals: (normals, runs).
             chi_squares: (number of degrees, runs).
@@ -64,14 +64,14 @@ class AbstractChain(eqx.Module):
         first: Array,
         last: Array,
     ) -> Coordinates:
-        """Steps `first` … `last` − 1 of a block, for which a chain may know a faster way.
+        """Steps `first` … `last` − 1 of a block; override this if several steps at once are faster.
 
         Args:
-            constants: what `begin` gave.
+            constants: those that `begin` returned.
             now: the coordinates, runs last.
             normals: of all steps of the block, (steps, normals, runs).
             chi_squares: likewise, (steps, number of degrees, runs).
-            first: the first step to take, counted from the block's own.
+            first: the first step to take, counted from the start of the block.
             last: the step to stop before.
 
         Returns:
@@ -86,10 +86,10 @@ class AbstractChain(eqx.Module):
 
     @property
     def lanes(self) -> int:
-        """Runs are computed in multiples of it: 1 where a run by itself fills the registers."""
+        """Runs are computed in multiples of this; 1 if a single run fills the vector registers."""
         return LANES
 
     @property
     @abc.abstractmethod
     def operations(self) -> float:
-        """Rough operations of a step of one run, beside those of drawing its numbers."""
+        """Rough number of operations per step and run, not counting the random number generator."""

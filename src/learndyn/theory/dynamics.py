@@ -1,8 +1,8 @@
-"""How a theory's state moves, and how that is best computed.
+"""How a theory's state evolves, and how to compute this efficiently.
 
-A theory gives a `Flow`, which one engine integrates, or a `Map`, which it iterates. Both are
-pytrees whose methods the engine calls while tracing: what they hold is traced, and only shapes
-compile anew. What a theory cannot give it says with `Refused`.
+A theory provides a `Flow`, which the engine integrates, or a `Map`, which it iterates. Both are
+pytrees whose methods the engine traces. The numbers that they hold are traced too, so that only
+new shapes are compiled again. A theory returns `Refused` for what it does not provide.
 """
 
 import abc
@@ -12,28 +12,28 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import numpy as np
 
-from learndyn.numerics.checks import step_numbers
 from learndyn.numerics.rosenbrock import Solve
-from learndyn.numerics.types import Array
+from learndyn.runtime.times import step_numbers
+from learndyn.runtime.types import Array
 
 State = Any  # a theory's own pytree of order parameters
 
 
 class Refused(NamedTuple):
-    """Something that a theory cannot give, and why, as the rest of a sentence."""
+    """Returned for what a theory cannot provide. The reason completes a sentence."""
 
     reason: str
 
 
 class Clock(NamedTuple):
-    """A unit of time in words, the steps in it, and by what `drift` is multiplied for it."""
+    """A unit of time: its name, its length in steps, and the factor from `drift` to per unit."""
 
     unit: str
     steps: float
     drift: float
 
     def step_numbers(self, times: np.ndarray) -> np.ndarray:
-        """The steps nearest to given times, or a ValueError where they have no number."""
+        """The steps nearest to these times, or a ValueError where there is no such step number."""
         return step_numbers(times, self.steps)
 
 
@@ -41,7 +41,7 @@ STEPS = Clock("steps", 1.0, 1.0)  # where no theory has a clock of its own
 
 
 def continuous(learning_rate: Array, drift: float | None = None) -> Clock:
-    """The clock of flows, learning rate × steps; by default for a drift per step."""
+    """The clock of flows, learning rate × steps; by default for a drift that is per step."""
     steps = float(1 / learning_rate)
     return Clock("learning rate × steps", steps, steps if drift is None else drift)
 
@@ -69,7 +69,7 @@ class Implicit(eqx.Module):
 
 
 class Stabilised(eqx.Module):
-    """Integrate explicitly with as many stages as stability asks for (Chebyshev).
+    """Integrate explicitly with as many stages as stability requires (Chebyshev).
 
     Args:
         begin: the state in the coordinates in which it is integrated.
@@ -93,23 +93,23 @@ class Flow(eqx.Module):
 
     @abc.abstractmethod
     def drift(self, state: State) -> State:
-        """D state / d time, learning rate included, in the coordinates of the argument."""
+        """The time derivative of the state, including η, in the coordinates of the argument."""
 
     def integration(self, state: State, end: float) -> Integration:
-        """How to integrate from a state until the time `end`."""
+        """How best to integrate from a state until the time `end`."""
         return Explicit(state)
 
     def state(self, y: State) -> State:
-        """The state of the coordinates in which it is integrated."""
+        """The state at the point `y`, in the coordinates in which the flow is integrated."""
         return y
 
     def closed_form(self, state: State, times: np.ndarray) -> dict[str, np.ndarray] | None:
-        """The observables at `times`, (time, …), where they have a closed form; else None."""
+        """The observables at `times`, (time, …), if they have a closed form; otherwise None."""
         return None
 
 
 class Map(eqx.Module):
-    """state ← advance(state), once a step of the rule."""
+    """state ← advance(state), once per step of the rule."""
 
     @property
     @abc.abstractmethod
@@ -118,14 +118,14 @@ class Map(eqx.Module):
 
     @abc.abstractmethod
     def advance(self, y: State) -> State:
-        """What follows after one step of the rule, in the map's own coordinates."""
+        """The coordinates after one step of the rule."""
 
     def begin(self, state: State) -> State:
-        """The map's own coordinates of a state."""
+        """The state in the map's own coordinates."""
         return state
 
     def state(self, y: State) -> State:
-        """The state of the map's own coordinates."""
+        """The state at the point `y`, in the map's own coordinates."""
         return y
 
 
@@ -134,8 +134,8 @@ class Noise(eqx.Module):
 
     @abc.abstractmethod
     def diffusion(self, state: State) -> Array:
-        """N times the covariance that the theory's `vector` gains per time at size N."""
+        """N times the covariance that the theory's `vector` gains per unit of time at size N."""
 
     def error(self, state: State) -> float:
-        """The relative error of `diffusion` at a state; 0 where it is a closed form."""
+        """The relative error of `diffusion` at a state; 0 if it is a closed form."""
         return 0.0

@@ -1,8 +1,8 @@
-"""Which theory covers a system. The registry is open: `register` adds a theory of one's own."""
+"""Finds the theory that covers a system. `register` adds your own."""
 
 from typing import Any
 
-from learndyn.numerics.checks import instance, one_of, shown
+from learndyn.runtime.checks import either, instance, one_of, shown
 from learndyn.system import System
 from learndyn.theory.base import AbstractTheory, NoTheory
 from learndyn.theory.committee.theory import CommitteeTheory
@@ -17,17 +17,18 @@ THEORIES: list[type[AbstractTheory]] = [
 
 
 def register(kind: type[AbstractTheory]) -> type[AbstractTheory]:
-    """Adds a theory, after those that are there; one of the same name takes its place.
+    """Adds a theory after the existing ones, or in place of one with the same name.
 
     Args:
         kind: a subclass of `AbstractTheory`.
 
     Returns:
-        The same, so that `@register` stands above a class.
+        The same class, so that `@register` can decorate it.
     """
     if not (isinstance(kind, type) and issubclass(kind, AbstractTheory)):
         raise ValueError(f"kind: got {shown(kind)}; allowed is a subclass of AbstractTheory")
     names = [known.name for known in THEORIES]
+    # Replacing by name lets a notebook cell that defines a theory be run again.
     place = names.index(kind.name) if kind.name in names else len(names)
     THEORIES[place : place + 1] = [kind]
     return kind
@@ -48,22 +49,22 @@ def theory_of(system: System, theory: Any = None) -> AbstractTheory:
 
     Args:
         system: the system.
-        theory: a theory's name or class, to take that one.
+        theory: the name or class of a theory, to choose that one.
 
     Returns:
         The theory, bound to the system.
 
     Raises:
-        NoTheory: where none covers it; the message lists each theory with the reason.
+        NoTheory: if none covers it; the message lists every theory with its reason.
     """
     instance("system", system, System, "a System")
     if theory is not None:
         return _named(system, theory)
-    found = find_theory(system)
-    if found is None:
+    covering = find_theory(system)
+    if covering is None:
         reasons = "; ".join(f"{kind.name}: {kind.covers(system).reason}" for kind in THEORIES)
-        raise NoTheory(f"no theory covers this system ({reasons}); `simulate` needs none")
-    return found
+        raise NoTheory(f"no theory covers this system ({reasons}); `simulate` works without one")
+    return covering
 
 
 def _named(system: System, theory: Any) -> AbstractTheory:
@@ -72,15 +73,15 @@ def _named(system: System, theory: Any) -> AbstractTheory:
     kind = theory if is_class else known[one_of("theory", theory, known)]
     coverage = kind.covers(system)
     if coverage.level == "none":
-        raise NoTheory(
-            f"theory: got {kind.name!r}, but {coverage.reason}; allowed is one that covers"
-        )
+        names = [each.name for each in THEORIES if each.covers(system).level != "none"]
+        allowed = f"{either(names)} for this system" if names else "none; `simulate` works without"
+        raise NoTheory(f"theory: got {kind.name!r}, but {coverage.reason}; allowed is {allowed}")
     return kind(system)
 
 
 def clock_of(system: System, theory: AbstractTheory | None) -> Clock:
-    """The system's unit of time: that of the theory that covers it, or of its kind, or steps."""
+    """The system's unit of time: its theory's, else the natural one of its kind, else steps."""
     if theory is not None:
-        found = theory.dynamics(theory.orders[0])
-        return STEPS if isinstance(found, Refused) else found.clock
+        dynamics = theory.dynamics(theory.orders[0])
+        return STEPS if isinstance(dynamics, Refused) else dynamics.clock
     return next(filter(None, (kind.natural_clock(system) for kind in THEORIES)), STEPS)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import learndyn as ld
+from learndyn.networks import AbstractInitialisation
 from learndyn.simulation import measure_drift
 
 REFERENCE = json.loads((pathlib.Path(__file__).parent / "reference.json").read_text())
@@ -178,3 +179,109 @@ def test_state_is_conserved_only_where_theory_says():
     rho = 0.1 * np.random.default_rng(1).standard_normal((3, 2))
     assert set(theory.invariants(ld.Overlaps(np.eye(3), rho, np.eye(2)))) == {"S"}
     assert theory.invariants(ld.Overlaps(np.diag([0.5, 1, 1.5]), rho, np.eye(2))) == {}
+
+
+class Leaning(AbstractInitialisation):
+    """A user's law: rows that share a direction, and so overlap."""
+
+    lean: float = 0.6
+
+    @property
+    def variance(self):
+        return 1.0
+
+    def sample(self, rng, units, dim):
+        shared, own = rng.standard_normal((1, dim)), rng.standard_normal((units, dim))
+        return self.lean * shared + np.sqrt(1 - self.lean**2) * own
+
+
+class Halved(ld.Normal):
+    """A subclass of a known law that samples otherwise."""
+
+    def sample(self, rng, units, dim):
+        return super().sample(rng, units, dim) / 2
+
+
+LEVELS = ld.Spectrum([2.0, 0.7], [3, 27])  # the first with fewer dimensions than there are rows
+
+
+def drawn_from(init, teacher, inputs=LEVELS):
+    data = ld.TeacherStudent(inputs, ld.Committee(2, "erf", scale=0.7, init=teacher))
+    return ld.System(data, ld.Committee(2, "erf", scale=0.7, init=init), ld.SGD(0.5))
+
+
+@pytest.mark.parametrize("teacher", [ld.Normal(1.0), ld.Typical(), Leaning()], ids=repr)
+@pytest.mark.parametrize(
+    "init", [ld.Normal(0.5), ld.Orthonormal(0.5), ld.Typical(), Leaning(), Halved(1.0)], ids=repr
+)
+def test_every_law_of_rows_has_a_start(init, teacher):
+    """The state is that of the weights, in a rotated frame too."""
+    rng = np.random.default_rng(0)
+    frame = np.linalg.qr(rng.standard_normal((30, 30)))[0]
+    wide = ld.Spectrum([2.0, 0.7], [10, 20])
+    for inputs in (wide, ld.Gaussian(wide, frame=frame)):
+        system = drawn_from(init, teacher, inputs)
+        begin = ld.start(system, key=1)
+        again = ld.theory_of(system).project(begin.weights, begin.teacher)
+        np.testing.assert_allclose(again.gram, begin.state.gram, atol=1e-12)
+        assert begin.weights.shape == begin.teacher.shape == (2, 30)
+    if isinstance(teacher, ld.Typical):
+        np.testing.assert_allclose(begin.state.T, [np.eye(2) / 3, np.eye(2) * 2 / 3], atol=1e-12)
+
+
+def test_laws_of_your_own_are_sampled_not_replaced():
+    """Mean overlaps over 100 draws: those of the law's `sample`, in standard errors."""
+    starts = [ld.start(drawn_from(Halved(1.0), Leaning()), key=key).state for key in range(100)]
+    for found, expected in (
+        ([float(s.Q.sum(axis=0)[0, 0]) for s in starts], 0.25),
+        ([float(s.T.sum(axis=0)[0, 1]) for s in starts], 0.36),
+    ):
+        assert abs(np.mean(found) - expected) < 4 * np.std(found) / np.sqrt(100)
+
+
+def test_a_law_of_your_own_is_solved_and_simulated_by_both_engines():
+    system, times = drawn_from(Leaning(), Leaning(0.3)), np.array([0.0, 1.0])
+    begin = ld.start(system, key=2)
+    theory = ld.solve(system, times, key=2)
+    runs = {
+        method: ld.simulate(system, times, key=2, runs=200, method=method, dtype="float64").error
+        for method in ("direct", "reduced")
+    }
+    first = ld.theory_of(system).observe(begin.state)["error"]
+    assert float(theory.error[0]) == pytest.approx(float(first), rel=1e-12)
+    for error in runs.values():
+        np.testing.assert_allclose(error[:, 0], first, rtol=1e-10)
+    last = {method: error.values[:, -1] for method, error in runs.items()}
+    spread = np.sqrt(sum(np.var(each) / 200 for each in last.values()))
+    assert abs(last["direct"].mean() - last["reduced"].mean()) < 4 * spread
+    assert abs(last["direct"].mean() / first - 1) > 0.05  # it has moved
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            lambda: ld.start(drawn_from(Misshapen(), ld.Normal(1.0))),
+            "Misshapen.sample: got shape (30, 2); allowed is (units, dim) = (2, 30)",
+        ),
+        (
+            lambda: ld.start(drawn_from(Leaning(np.nan), ld.Normal(1.0))),
+            "Leaning.sample: ",
+        ),
+        (
+            lambda: ld.start(drawn_from(Leaning(), ld.Typical(), ld.Spectrum([2.0, 0.9], [1, 29]))),
+            "init: got Typical() with 2 units, but a level of 1 dimensions; allowed are at most 1",
+        ),
+    ],
+)
+def test_laws_whose_rows_are_wrong_are_refused_in_one_line(make, said):
+    with pytest.raises(ValueError, match=r"\A[^\n]*; allowed [^\n]*\Z") as caught:
+        make()
+    assert said in str(caught.value)
+
+
+class Misshapen(Leaning):
+    """A law whose rows are columns."""
+
+    def sample(self, rng, units, dim):
+        return super().sample(rng, dim, units)

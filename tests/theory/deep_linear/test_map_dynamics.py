@@ -7,7 +7,7 @@ from scipy.integrate import quad, solve_ivp
 from scipy.optimize import brentq
 from scipy.special import hyp2f1
 
-from learndyn.numerics.matrix_product import natural_direction
+from learndyn.networks.solvable.matrix_product import natural_direction
 from learndyn.theory.deep_linear import map_dynamics, modes
 
 direction = jax.jit(natural_direction)

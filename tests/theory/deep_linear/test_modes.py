@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from learndyn.numerics.matrix_product import natural_direction
+from learndyn.networks.solvable.matrix_product import natural_direction
 from learndyn.theory.deep_linear import modes
 
 direction = jax.jit(natural_direction, static_argnames=("blocks", "form"))

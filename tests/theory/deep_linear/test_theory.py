@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.numerics.jaxprs import Traced
+from learndyn.runtime.jaxprs import Traced
 
 REFERENCE = json.loads((pathlib.Path(__file__).parent / "reference.json").read_text())
 RULES = {

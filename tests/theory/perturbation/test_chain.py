@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.numerics.precision import to_numpy
+from learndyn.runtime.precision import to_numpy
 from learndyn.theory.dynamics import Refused
 from learndyn.theory.perturbation import chain as chains
 from learndyn.theory.perturbation.chain import PerturbationChain, Rows

@@ -7,7 +7,7 @@ import pytest
 
 import learndyn as ld
 from learndyn.theory.perturbation import errata, factorisation, node_perturbation, one_step, sgd
-from learndyn.theory.perturbation.setting import Setting
+from learndyn.theory.perturbation.setting import PerturbationSetting
 from learndyn.theory.perturbation.state import Gram, traces_of
 
 RULES = {"np": ld.NodePerturbation, "sgd": ld.SGD}
@@ -83,7 +83,7 @@ def test_one_step_means_are_exact(reference):
 def test_approximate_terms_are_the_papers(reference):
     """One step of Eq. 68 at the reference's traces, term by term in powers of η."""
     expected = reference["one_step_terms_eta1_3_2_4"]["paper_meanfield_eta1"]
-    now, of = traces_of(small(reference)), Setting(3, 4, 2, 1.0, 0.3)
+    now, of = traces_of(small(reference)), PerturbationSetting(3, 4, 2, 1.0, 0.3)
     after = node_perturbation.advance(of, now)
     for name in ("alpha", "beta"):
         change = getattr(after, name) - getattr(now, name)
@@ -158,13 +158,13 @@ def test_recursions_are_one_step_means_of_large_random_weights(rule, two_layers)
         it = two_layers.system(L_x, L_h, L_y, RULES[rule](1e-5), noise=0.3)
         theory, state = ld.theory_of(it), ld.start(it, key=2).state
         exact, now = theory.mean_change(state), traces_of(state)
-        of = Setting.of(it)
+        of = PerturbationSetting.of(it)
         # Noise alone: the signal is what is left at a rate that is far smaller.
         weak = ld.theory_of(two_layers.system(L_x, L_h, L_y, RULES[rule](1e-9), noise=0.3))
         signal = jax.tree.map(lambda c: 1e4 * c, weak.mean_change(state))
         module = node_perturbation if rule == "np" else sgd
         steps = {"full": module.advance, "finite": module.advance_finite}
-        low = Setting(L_x, L_h, L_y, 1e-9, of.sigma_t2)
+        low = PerturbationSetting(L_x, L_h, L_y, 1e-9, of.sigma_t2)
         for step in steps.values():
             found = np.array([
                 (getattr(step(of, now), name) - getattr(now, name)
@@ -181,7 +181,7 @@ def test_recursions_are_one_step_means_of_large_random_weights(rule, two_layers)
 def test_the_last_bracket_of_equation_62(two_layers):
     """tr[δW_1ᵀ W_1 W_1ᵀ δW_1 + …]: exact, corrected, and as printed a third of it."""
     it = two_layers.system(100, 1000, 10, ld.NodePerturbation(1e-4), noise=0.3)
-    state, of = ld.start(it, key=1).state, Setting.of(it)
+    state, of = ld.start(it, key=1).state, PerturbationSetting.of(it)
     M, N, P, E = state.M, state.N, state.P, state.E
     C_N = np.trace(N) * (E @ E.T + 0.09 * np.eye(10)) + 2 * E @ N @ E.T
     X = np.sum(P * E) ** 2 + np.trace(P.T @ E @ P.T @ E) + np.sum((E.T @ P) ** 2)
@@ -203,7 +203,7 @@ def test_factorisation_errs_as_the_root_of_the_width(two_layers):
     for L_h in (400, 6400):
         it = two_layers.system(12, L_h, 5, ld.SGD(0.1), A=A)
         theory = ld.theory_of(it)
-        found = [factorisation.ratios(theory.draw(key)[0]) for key in range(400)]
+        found = [factorisation.ratios(theory.sample(key)[0]) for key in range(400)]
         rms = np.sqrt(np.mean((1 / np.array(found) - 1) ** 2, axis=0))
         expected = factorisation.relative_error(A, L_h)
         bound = 4 * 0.035 + 3 * np.sqrt(12 / L_h)

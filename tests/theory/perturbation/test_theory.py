@@ -54,10 +54,15 @@ def test_rules_that_break_the_symmetry_have_no_chain(two_layers):
 def test_batches_are_covered_and_simulated_but_not_solved(rule, two_layers):
     it = two_layers.system(4, 60, 3, rule)
     assert ld.theory_of(it).name == "perturbation"
-    with pytest.raises(
-        ValueError, match="order: got 'full', but the recursions are of one example"
-    ):
+    said = r"\Asystem: got one that the perturbation theory does not solve at any order, as the "
+    said += (
+        r"equations are for one example[^\n]*, and the rule is [^\n]*; allowed here is `simulate`\Z"
+    )
+    with pytest.raises(ValueError, match=said) as caught:
         ld.solve(it, [1])
+    assert repr(rule) in str(caught.value)
+    with pytest.raises(ValueError, match=r"\Asystem: [^\n]*one example[^\n]* is `simulate`\Z"):
+        ld.theory_of(it).drift(ld.start(it).state)
     assert ld.simulate(it, [3], method="reduced").attrs["method"] == "reduced"
     assert ld.theory_of(it).landmarks() == {}
 
@@ -66,7 +71,7 @@ def test_drawn_grams_have_the_law_of_weights(two_layers):
     """Means and variances of all entries of G over 4000 draws of either kind."""
     it = two_layers.system(3, 4, 2, NP(1e-3), init=ld.Xavier(0.7))
     theory, rng = ld.theory_of(it), np.random.default_rng(1)
-    drawn = np.array([theory.draw(key)[0].matrix for key in range(4000)])
+    drawn = np.array([theory.sample(key)[0].matrix for key in range(4000)])
     sampled = []
     for _ in range(4000):
         W_1, W_2 = it.network.sample(rng, (3,))

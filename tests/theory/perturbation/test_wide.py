@@ -6,7 +6,7 @@ from scipy.integrate import solve_ivp
 
 import learndyn as ld
 from learndyn.theory.perturbation import errata, regression, sgd, wide
-from learndyn.theory.perturbation.setting import Setting
+from learndyn.theory.perturbation.setting import PerturbationSetting
 from learndyn.theory.perturbation.state import traces_of
 
 NP = ld.NodePerturbation
@@ -56,7 +56,7 @@ def test_rates_are_the_rules_own(loss_scale, two_layers):
 def test_training_time_is_that_of_the_flow(two_layers):
     """Eq. 80 against the flow of order "wide", solved: error and norm at that time (Eq. 81)."""
     it = layers(two_layers, 1000, NP(1e-4))
-    theory, of = ld.theory_of(it), Setting.of(it)
+    theory, of = ld.theory_of(it), PerturbationSetting.of(it)
     start = wide.xavier(of, 1.0, 2 / 110)
     steps = theory.landmarks()["training_time"]
     record = ld.solve(it, [0, steps], start=ld.start(it, state=start), order="wide", rtol=1e-11)
@@ -80,7 +80,7 @@ def test_training_time_without_the_limit(reference, two_layers):
 def test_the_conserved_quantity_along_flow_and_map(two_layers):
     """Constant along the flow; along the recursion of Eq. 74 it drifts in proportion to η_o."""
     it = layers(two_layers, 10**4, NP(4e-5))
-    theory, of = ld.theory_of(it), Setting.of(it)
+    theory, of = ld.theory_of(it), PerturbationSetting.of(it)
     start = wide.xavier(of, 1.0, 2 / 110)
     begin = ld.start(it, state=start)
     solved = ld.solve(it, [0, 2e4], start=begin, order="wide", rtol=1e-11)
@@ -108,7 +108,7 @@ def test_exponents_are_those_at_which_the_width_drops_out(two_layers):
     """At η_o fixed, curves of a and ε for 10⁶ and 10⁹ hidden units are one (Eqs. 72-74)."""
     curves = []
     for L_h in (1e6, 1e9):
-        of = Setting(100, L_h, 10, 1e-3 * L_h**-wide.RHO, 0.0)
+        of = PerturbationSetting(100, L_h, 10, 1e-3 * L_h**-wide.RHO, 0.0)
         start = ld.Traces(0.1 * L_h**wide.KAPPA, 2.0, 0.02, 0.0, None, 0.02)
         change = wide.change(of, start)
         curves.append([change.alpha * L_h**-wide.KAPPA, change.epsilon])
@@ -119,9 +119,9 @@ def test_exponents_are_those_at_which_the_width_drops_out(two_layers):
 def test_start_values_are_means(two_layers):
     it = two_layers.system(8, 20, 5, NP(1e-3))
     theory = ld.theory_of(it)
-    drawn = [theory.draw(key)[0] for key in range(2000)]
+    drawn = [theory.sample(key)[0] for key in range(2000)]
     found = np.array([_values(traces_of(state)) for state in drawn])
-    typical = wide.xavier(Setting.of(it), 1.0, np.mean(it.problem.teacher.matrix**2))
+    typical = wide.xavier(PerturbationSetting.of(it), 1.0, np.mean(it.problem.teacher.matrix**2))
     expected = [float(v) for v in _values(typical)]
     error = found.std(axis=0) / np.sqrt(len(found))
     assert np.all(np.abs(found.mean(axis=0) - expected) < 4 * error)
@@ -136,7 +136,7 @@ def test_nullcline(reference, two_layers):
     found = wide.nullcline(given["a"], given["c"], given["Lx"], given["sigma_t2"])
     assert found == pytest.approx(given["eps"], rel=1e-12)
     it = layers(two_layers, 1000, NP(1e-4), noise=np.sqrt(0.1))
-    of = Setting.of(it)
+    of = PerturbationSetting.of(it)
     a, _, c_o = wide.reduced(of, ld.Traces(2.0, 2.0, 0.0, 0.0))
     still = ld.Traces(2.0, 2.0, wide.nullcline(a, c_o, of.L_x, of.sigma_t2), 0.0)
     assert abs(ld.theory_of(it).drift(still, "wide").epsilon) < 1e-18
@@ -158,14 +158,14 @@ def test_critical_is_the_edge_of_recovery(two_layers):
 
 def test_sgd_keeps_its_norms_and_falls_by_a_factor(two_layers):
     it = layers(two_layers, 1000, ld.SGD(0.002))
-    start = wide.xavier(Setting.of(it), 1.0, 2 / 110)
+    start = wide.xavier(PerturbationSetting.of(it), 1.0, 2 / 110)
     record = ld.solve(it, [0, 300], start=ld.start(it, state=start), order="wide")
-    factor = sgd.error_factor(Setting.of(it), start.alpha, start.beta)
+    factor = sgd.error_factor(PerturbationSetting.of(it), start.alpha, start.beta)
     np.testing.assert_allclose(record.epsilon[1] / record.epsilon[0], np.exp(300 * (factor - 1)))
     steps = ld.theory_of(it).landmarks()["training_time"]
     assert steps == pytest.approx(np.log(1e-4) / np.log(factor))
     found = ld.theory_of(it).landmarks()
-    edge = Setting(100, 1000, 10, found["critical_learning_rate"], 0.0)
+    edge = PerturbationSetting(100, 1000, 10, found["critical_learning_rate"], 0.0)
     assert sgd.error_factor(edge, start.alpha, start.beta) == pytest.approx(1.0)
 
 

@@ -106,7 +106,7 @@ def test_reference_two_layer_linear():
 def test_reduced_variables_and_the_product_form(configurations):
     """(u, v, w) of Eqs. 3.13-3.14 and (1 ∓ ρ)² (λ ± H), along three steps of the map."""
     theory = ld.theory_of(configurations["relu, on the axis"][0])
-    of, state = theory.setting, theory.draw(0)[0]
+    of, state = theory.setting, theory.sample(0)[0]
     for _ in range(3):
         after = theory.advance(state)
         now, then = (closed_map.reduced(s.r, s.kernel, of.c, of.a, of.eta) for s in (state, after))

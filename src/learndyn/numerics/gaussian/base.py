@@ -13,7 +13,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from learndyn.numerics.types import Array
+from learndyn.runtime.types import Array
 
 Covariance = Any  # what `C[i][j]` reads: an array, or nested sequences of arrays
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.scipy.special import erf
 
 from learndyn.numerics.gaussian.base import AbstractActivation, Covariance
-from learndyn.numerics.types import Array
+from learndyn.runtime.types import Array
 
 
 class Erf(AbstractActivation):

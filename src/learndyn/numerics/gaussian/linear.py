@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from learndyn.numerics.gaussian.base import AbstractActivation, Covariance
-from learndyn.numerics.types import Array
+from learndyn.runtime.types import Array
 
 
 class Linear(AbstractActivation):

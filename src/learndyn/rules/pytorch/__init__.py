@@ -1,3 +1,3 @@
-"""Rules for loops of PyTorch. Import it where PyTorch is there: it is an extra."""
+"""Rules for PyTorch training loops. It needs PyTorch, which is an optional dependency."""
 
 from learndyn.rules.pytorch.scheduler import CatapultLR as CatapultLR

@@ -1,4 +1,4 @@
-"""`CatapultControl` as a scheduler of PyTorch."""
+"""`CatapultControl` as a PyTorch learning-rate scheduler."""
 
 from typing import Any
 
@@ -6,26 +6,26 @@ import numpy as np
 from torch.optim import Optimizer  # pyright: ignore[reportMissingImports]
 from torch.optim.lr_scheduler import LRScheduler  # pyright: ignore[reportMissingImports]
 
-from learndyn.numerics.types import Number
 from learndyn.rules.control import CatapultControl, Steering
+from learndyn.runtime.types import Number
 
 
 class CatapultLR(LRScheduler):
-    """Sets an optimiser's rate by `CatapultControl`, which says what its arguments mean.
+    """Sets an optimiser's learning rate by `CatapultControl`, which explains the arguments.
 
-    Call `step(critical_rate)` after every step of the optimiser, with η_crit at the weights that it
-    led to, say by `float(ld.probes.critical_learning_rate(module, x, y, loss=…))`. The first
-    group's rate is controlled; those of others keep their ratio to it.
+    Call `step(critical_rate)` after every step of the optimiser, with η_crit at the new
+    weights, for example `float(ld.probes.critical_learning_rate(module, x, y, loss=…))`. The rate
+    of the first parameter group is controlled; the rates of others keep their ratio to it.
 
     Args:
-        optimizer: of PyTorch, such as `torch.optim.SGD`.
-        critical_rate: η_crit at the first weights; without it the first rate is not held below the
-            limit.
-        times: what the rate is raised to, in units of η_crit.
+        optimizer: a PyTorch optimiser, such as `torch.optim.SGD`.
+        critical_rate: η_crit at the first weights; without it the first rate is not kept below
+            the limit.
+        times: the rate is raised to `times` · η_crit.
         rest: steps in a row with η ≤ η_crit before it is raised.
-        catapults: how often; None for no end.
-        period: steps of a cycle; None raises the rate and leaves it.
-        limit: what diverges, in units of η_crit.
+        catapults: how many times it is raised; None for no limit.
+        period: steps of a cycle; None raises the rate and keeps it.
+        limit: the rate from which on training diverges, in units of η_crit.
     """
 
     def __init__(
@@ -44,14 +44,14 @@ class CatapultLR(LRScheduler):
             rates[0], times=times, rest=rest, catapults=catapults, period=period, limit=limit
         )
         self._now = _plain(self._control.begin(float(critical_rate)))
-        super().__init__(optimizer)
+        super().__init__(optimizer)  # last, since it calls `step()`, which needs the state
 
     def step(self, critical_rate: Any = None) -> None:  # pyright: ignore
         """Sets the rate of the optimiser's next step.
 
         Args:
-            critical_rate: η_crit at the present weights; None, as PyTorch calls it once when the
-                scheduler is made, leaves the rate.
+            critical_rate: η_crit at the present weights; None leaves the rate as it is (PyTorch
+                calls `step()` once when the scheduler is created).
         """
         if critical_rate is not None:
             now = Steering(*map(np.asarray, self._now))
@@ -60,7 +60,7 @@ class CatapultLR(LRScheduler):
 
     @property
     def steering(self) -> Steering:
-        """Where the control stands."""
+        """The state of the control."""
         return Steering(*self._now)
 
     def get_lr(self) -> list[Any]:
@@ -69,5 +69,5 @@ class CatapultLR(LRScheduler):
 
 
 def _plain(now: Steering) -> tuple[Any, ...]:
-    """As plain numbers, which `state_dict` holds."""
+    """The state as plain numbers, which `state_dict` can hold."""
     return tuple(np.asarray(part).item() for part in now)

@@ -1,9 +1,9 @@
 """Fig. 6: dimension of the manifold of zero-error solutions against the student's width.
 
-Counted twice. All solutions are rotations of one: the rank of the directions in which rotations
-move a solution. And a solution is W = S A with SᵀS = I, A fixed of full row rank: the free
-entries of S less the rank of the constraint. Both presets have the same sizes but for the largest
-width; the paper does not name its N.
+It is counted twice. All solutions are rotations of one: the rank of the directions in which
+rotations move a solution. And a solution is W = S A with SᵀS = I, A fixed of full row rank: the
+free entries of S minus the rank of the constraint. Both presets have the same sizes but for the
+largest width; the paper does not name its N.
 """
 
 import dataclasses
@@ -14,11 +14,21 @@ from matplotlib.figure import Figure
 
 from learndyn.numerics import stiefel
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, Tolerance, claim
 from learndyn.studies.registry import Report, cases
 from learndyn.theory.committee.landscape import dimensions
 
 TITLE = "Dimension of the solution manifold against the student's width, predicted and counted"
+SOURCE, INTEGERS = "Fig. 6, Sec. 7.5.2", Tolerance(0.0, "integers")
+CLAIMS = {
+    "rotations": claim("the manifold has the dimension p(p−1)/2 − (p−k)(p−k−1)/2 with "
+                       "k = min(p*, N){wide}, by rotations: widths where the count differs",
+                       SOURCE, within=INTEGERS),
+    "constraints": claim("the same by the constraints SᵀS = I: widths where the count differs",
+                         SOURCE, within=INTEGERS),
+    "retrieval": claim("phase retrieval, p* = 1: the dimension is p − 1: widths where the count "
+                       "differs", SOURCE, within=INTEGERS),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,19 +48,19 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     """Predicted dimensions, and the two counts at a random solution of each size."""
     rng = np.random.default_rng(params.key)
     widths = np.arange(1, params.widest + 1)
-    found = np.full((3, len(params.teachers), len(widths)), np.nan)
+    counts = np.full((3, len(params.teachers), len(widths)), np.nan)
     for i, p_star in cases(list(enumerate(params.teachers)), report):
         rank = min(p_star, params.N)
         for p in widths[rank - 1 :]:
             S = stiefel.random_point(p, rank, rng)
             rotations = dimensions.rotation_directions(S @ rng.standard_normal((rank, params.N)))
-            found[:, i, p - 1] = (
+            counts[:, i, p - 1] = (
                 dimensions.manifold_dimension(int(p), p_star, params.N),
                 np.linalg.matrix_rank(rotations) if len(rotations) else 0,
                 S.size - np.linalg.matrix_rank(dimensions.gram_jacobian(S)),
             )
     names = ("predicted", "rotations", "constraints")
-    table = {name: (("p_star", "p"), row) for name, row in zip(names, found, strict=True)}
+    table = {name: (("p_star", "p"), row) for name, row in zip(names, counts, strict=True)}
     return xr.Dataset(table, {"p_star": list(params.teachers), "p": widths}, {"N": params.N})
 
 
@@ -72,19 +82,13 @@ def draw(data: xr.Dataset) -> Figure:
 
 def check(data: xr.Dataset) -> list[Claim]:
     """Both counts are the predicted number, and p − 1 for one teacher."""
-    exists = data["predicted"].notnull()
-    differ = lambda name: ((data[name] != data["predicted"]) & exists).sum()
-    wide = " incl. p* > N" * bool((data["p_star"] > data.attrs["N"]).any())
-    formula = f"p(p−1)/2 − (p−k)(p−k−1)/2 with k = min(p*, N){wide}"
-    rows = {
-        f"the manifold has the dimension {formula}, by rotations": differ("rotations"),
-        "the same by the constraints SᵀS = I": differ("constraints"),
-    }
-    if 1 in data["p_star"]:
-        single = data["rotations"].sel(p_star=1)
-        rows["phase retrieval, p* = 1: p − 1"] = (single != data["p"] - 1).sum()
-    said = lambda what: claim(f"{what}: widths where the count differs", "Fig. 6, Sec. 7.5.2")
-    return [
-        said(what).equals(wrong, 0.0, within=0.0, because="integers")
-        for what, wrong in rows.items()
+    differ = lambda name: (data[name] != data["predicted"]) & data["predicted"].notnull()
+    wide = ", including p* > N" * bool((data["p_star"] > data.attrs["N"]).any())
+    claims = [
+        CLAIMS["rotations"].format(wide=wide).equals(differ("rotations").sum(), 0.0),
+        CLAIMS["constraints"].equals(differ("constraints").sum(), 0.0),
     ]
+    if 1 in data["p_star"]:
+        wrong = data["rotations"].sel(p_star=1) != data["p"] - 1
+        claims.append(CLAIMS["retrieval"].equals(wrong.sum(), 0.0))
+    return claims

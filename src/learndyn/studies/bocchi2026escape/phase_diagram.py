@@ -1,8 +1,9 @@
 """The regimes of `regimes` as a phase diagram over η/η_c and p/p*, by a sweep.
 
-Learning rates are on a grid around the bounds: what is measured is where, at each width, one
-outcome gives way to the next. The quick preset has fewer widths. The grid was placed where the
-bounds are, and its tolerance set, before the first run.
+Learning rates are on a grid around the bounds. What is measured is where, at each width, one
+outcome gives way to the next. The quick preset has fewer widths.
+
+Notes: docs/results/bocchi2026escape/phase_diagram/notes.md.
 """
 
 import dataclasses
@@ -18,8 +19,7 @@ from learndyn.studies.bocchi2026escape import regimes
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report
 from learndyn.studies.sweeps import swept
-from learndyn.theory.committee.late_stage import quadratic as quadratic_late
-from learndyn.theory.committee.plateau import quadratic as quadratic_plateau
+from learndyn.theory.committee.late_stage.quadratic import critical_learning_rate
 
 TITLE = "Phase diagram over learning rate and width: learning, stuck, trapped, divergent (p* = 3)"
 COLORS = ("#8fbf8f", "#f2d16b", "#e08a5b", "#8a8a99")
@@ -27,10 +27,17 @@ COLORS = ("#8fbf8f", "#f2d16b", "#e08a5b", "#8a8a99")
 # that ends above zero may be small enough to count as learned.
 CLOSE = 0.5
 BOUNDS = {
-    "learns": ("zero-error solutions are stable below η_c", quadratic_late.critical_learning_rate),
-    "stuck": ("the plateau is left below η₀", quadratic_plateau.trapping_learning_rate),
-    "trapped": ("norms stay finite up to the last plateau", quadratic_plateau.plateau_end),
+    "learns": "zero-error solutions are stable below η_c",
+    "stuck": "the plateau is left below η₀",
+    "trapped": "norms stay finite up to the last plateau",
 }
+CLAIMS = {
+    regime: claim(f"{text}: largest distance of the measured bound, in steps of the grid",
+                  "plateau and stability at finite η", kind="finding",
+                  because="half a step of the grid, and another half where runs are too slow to "
+                          "decide")
+    for regime, text in BOUNDS.items()
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,33 +67,23 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     relative = np.arange(first, params.largest, params.spacing)
     axes = {"p": params.widths, "relative": relative}
     data = swept(functools.partial(point, params=params), axes, report)
-    bounds = {
-        f"bound_{regime}": ("p", [_relative(form, p, params.p_star) for p in params.widths])
-        for regime, (_, form) in BOUNDS.items()
-    }
-    given = {name: getattr(params, name) for name in ("p_star", "spacing", "smallest")}
-    return data.assign(bounds).assign_attrs(given)
+    bound = lambda regime: [regimes.relative_bound(regime, p, params.p_star) for p in params.widths]
+    data = data.assign({f"bound_{regime}": ("p", bound(regime)) for regime in BOUNDS})
+    return data.assign_attrs({n: getattr(params, n) for n in ("p_star", "spacing", "smallest")})
 
 
 def point(p: int, relative: float, params: Params) -> xr.Dataset:
     """The regime of one point, as its place in `regimes.REGIMES`."""
-    size = regimes.Params(
-        p_star=params.p_star, epsilon=params.epsilon, horizon=params.horizon,
-        points=params.points, key=params.key,
-    )  # fmt: skip
-    eta = relative * quadratic_late.critical_learning_rate(p, params.p_star)
-    found = regimes.outcome(size, p, eta)
-    return xr.Dataset({"regime": list(regimes.REGIMES).index(found)})
-
-
-def _relative(form, p: int, p_star: int) -> float:
-    return float(form(p, p_star) / quadratic_late.critical_learning_rate(p, p_star))
+    shared = ("p_star", "epsilon", "horizon", "points", "key")
+    size = regimes.Params(**{name: getattr(params, name) for name in shared})
+    eta = relative * critical_learning_rate(p, params.p_star)
+    return xr.Dataset({"regime": list(regimes.REGIMES).index(regimes.outcome(size, p, eta))})
 
 
 def draw(data: xr.Dataset) -> Figure:
     """Outcomes as cells, predicted bounds as lines."""
     figure, (axis,) = panels(1, size=(7.4, 4.2))
-    widths, step, p_star = data["p"].values, data.attrs["spacing"], data.attrs["p_star"]
+    widths, step, p_star = data["p"].values, data.attrs["spacing"], int(data.attrs["p_star"])
     ends = np.append(data["relative"].values - step / 2, data["relative"].values[-1] + step / 2)
     for k, p in enumerate(widths):
         edges = np.array([p - 0.4, p + 0.4]) / p_star
@@ -94,28 +91,18 @@ def draw(data: xr.Dataset) -> Figure:
         axis.pcolormesh(edges, ends, cells, cmap=ListedColormap(COLORS), vmin=-0.5, vmax=3.5)
     for regime, color in zip(regimes.REGIMES, COLORS, strict=True):
         axis.plot([], [], "s", color=color, ms=8, label=regime)
-    wide = np.arange(widths.min(), widths.max() + 1)
-    labels = ("solutions unstable, $\\eta_c$", "plateau stable, $\\eta_0$", "last plateau")
-    for (_, form), label, style in zip(BOUNDS.values(), labels, ("k:", "k--", "k-"), strict=True):
-        curve = [_relative(form, int(p), int(p_star)) for p in wide]
-        axis.plot(wide / p_star, curve, style, lw=1.3, label=label)
-    axis.set(xlabel="width p / p*", ylabel="learning rate η / $\\eta_c$", ylim=(ends[0], ends[-1]))
-    axis.set_title(f"p* = {int(p_star)}", fontsize=9)
-    figure.legend(frameon=False, fontsize=8, loc="outside right upper")
+    axis.set(xlabel="width p / p*", ylim=(ends[0], ends[-1]))
+    wide = range(int(widths.min()), int(widths.max()) + 1)
+    regimes.draw_bounds(figure, wide, p_star, unit=p_star)
     return figure
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """Where outcomes change, against the predicted bounds, in steps of the grid."""
-    source, step = "plateau and stability at finite η", data.attrs["spacing"]
-    because = "half a step of the grid, and half of one, where runs are too slow to decide"
-    first = data.attrs["smallest"]
-    rows = []
-    for place, (regime, (said, _)) in enumerate(BOUNDS.items()):
+    step, first, claims = data.attrs["spacing"], data.attrs["smallest"], []
+    for place, regime in enumerate(BOUNDS):
         # The number of learning rates up to which a run has at most this regime.
         below = (data["regime"] <= place).cumprod("relative").sum("relative")
-        far = abs(first + below * step - data[f"bound_{regime}"]).max() / step
-        text = f"{said}: largest distance of the measured bound, in steps of the grid"
-        within = claim(text, source, kind="finding")
-        rows.append(within.at_most(float(far), 0.5 + CLOSE, because=because))
-    return rows
+        farthest = abs(first + below * step - data[f"bound_{regime}"]).max() / step
+        claims.append(CLAIMS[regime].at_most(farthest, 0.5 + CLOSE))
+    return claims

@@ -1,9 +1,9 @@
-"""Sec. 4.2: all families of stationary points, those between the paper's classes too.
+"""Sec. 4.2: all families of stationary points, including those between the paper's classes.
 
 The paper lists points inside the span of the teacher and points orthogonal to it. Points with s
 directions inside and r outside are stationary as well. They are checked one by one, and a blind
-search for zeros of the gradient, which knows of no list, finds them. The quick preset searches
-from fewer starts.
+search for zeros of the gradient, which does not know the list, finds them. The quick preset
+searches from fewer starts.
 """
 
 import dataclasses
@@ -15,22 +15,46 @@ from matplotlib.figure import Figure
 
 from learndyn.numerics.linalg import eigenvalue_error
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, Kind, claim
+from learndyn.studies.claims import Claim, Tolerance, claim
 from learndyn.studies.registry import Report, cases
 from learndyn.theory.committee.errata import printed_outside_norm
 from learndyn.theory.committee.landscape import risk, spectra, stationary
 
 TITLE = "The families of stationary points: the paper's classes and the mixed ones"
-EXACT = {"within": 0.0, "because": "integers"}
-RANK = 1e-3  # singular values below count as none: far above what a search leaves
-ZERO = 1e-12  # a search that ends above found no zero; below, the risk is right to rounding
-STYLES = {
-    "zero": ("k", "X"),
-    "uncorrelated": ("C0", "o"),
-    "correlated": ("C2", "s"),
-    "zero_error": ("C3", "*"),
-    "mixed": ("C1", "D"),
-}
+RANK = 1e-3  # singular values below it count as zero: far above what a search leaves
+ZERO = 1e-12  # a search that ends above it found no zero; below it, the risk is right to rounding
+INTEGERS, ROUNDED = Tolerance(0.0, "integers"), "rounding, 64 ε (1 + R(0))"
+FAMILIES = "Eqs. 24, 28, 30, Sec. 7.2.1"
+CLAIMS = {
+    # A theorem by the algebra of realised weights; the risk is a matter of numbers.
+    "gradient": claim("every family (s, r): largest entry of the gradient", FAMILIES,
+                      kind="theorem", because=ROUNDED),
+    "risk": claim("every family (s, r): largest deviation from the predicted risk", FAMILIES,
+                  because=ROUNDED),
+    "mixed": claim("families of stationary points both inside and outside the teacher's span",
+                   "Sec. 4.2, 'three fundamental classes'", within=INTEGERS)
+    .erratum("0: the student lies inside the span or is orthogonal to it", 0.0),
+    "norm": claim("rank r outside the teacher: norm p/(2+r) from 1 − α r/p − 2 α/p = 0, here "
+                  "p = {p}, r = 2, mean over the finds of the search", "Sec. 7.2.1, Eq. 28",
+                  because=ROUNDED)
+    .erratum("1 − r/p − 2 α/p = 0, α = {printed:g}; and M Mᵀ = I_r for MᵀM = I_r"),
+    "spectrum": claim("every family: all eigenvalues of the Hessian, largest deviation in units of "
+                      "p N ε |H|", "Sec. 7.2.2", kind="theorem",
+                      within=Tolerance(1.0, "backward error of the eigenvalue solver")),
+    "negative": claim("(p−s)(p*−s) + (p−s−r)(N−p*−r) negative directions: families where the count "
+                      "differs", "Sec. 7.2.2", kind="finding", within=INTEGERS),
+    "saddles": claim("p ≥ p*: all minima have zero error: least number of negative directions "
+                     "elsewhere", "Sec. 4.2", kind="finding", within=INTEGERS),
+    "minima": claim("p < p*: a manifold of minima has a positive error, at s = p and r = 0: number "
+                    "of negative directions there", "Sec. 4.2, last paragraph", within=INTEGERS),
+    "listed": claim("every zero of the gradient that a blind search found ({count} of them) "
+                    "belongs to a family (s, r): largest deviation of its risk", "Sec. 7.2.1",
+                    kind="finding", because=ROUNDED),
+    "found": claim("number of mixed points that the blind search finds", "Sec. 4.2", kind="finding",
+                   within=INTEGERS),
+}  # fmt: skip
+STYLES = {"zero": ("k", "X"), "uncorrelated": ("C0", "o"), "correlated": ("C2", "s"),
+          "zero_error": ("C3", "*"), "mixed": ("C1", "D")}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,11 +76,10 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     rng = np.random.default_rng(params.key)
     sizes = list(zip(params.N, params.p, params.p_star, strict=True))
     rows = [_family(point, N, rng) for N, p, q in sizes for point in stationary.families(p, q, N)]
-    found = [_search(*sizes[0], rng) for _ in cases(range(params.searches), report)]
+    finds = [_search(*sizes[0], rng) for _ in cases(range(params.searches), report)]
     table = {name: ("family", [row[name] for row in rows]) for name in rows[0]}
-    table |= {f"found_{name}": ("search", [row[name] for row in found]) for name in found[0]}
-    attributes = {"N": params.N[0], "p": params.p[0], "p_star": params.p_star[0]}
-    return xr.Dataset(table, attrs=attributes)
+    table |= {f"found_{name}": ("search", [row[name] for row in finds]) for name in finds[0]}
+    return xr.Dataset(table, attrs=dict(zip(("N", "p", "p_star"), sizes[0], strict=True)))
 
 
 def _family(point: stationary.StationaryPoint, N: int, rng: np.random.Generator) -> dict:
@@ -103,13 +126,11 @@ def draw(data: xr.Dataset) -> Figure:
         rows = shown.isel(family=(shown["s"] == s).values)
         axes[0].plot(rows["r"], rows["risk"], color="0.6", linewidth=0.8, zorder=0)
         axes[0].annotate(f"s = {s}", (rows["r"][-1] + 0.12, rows["risk"][-1]), fontsize=8)
-    title = f"p = {p}, p* = {q}, N = {int(shown['N'][0])}"
-    axes[0].set(
-        xlabel="rank r outside the teacher's span", ylabel="population risk", xlim=(-0.4, 6)
-    )
-    axes[1].set(xlabel="negative directions of the Hessian", ylabel="population risk")
+    axes[0].set(xlabel="rank r outside the teacher's span", xlim=(-0.4, 6))
+    axes[1].set_xlabel("negative directions of the Hessian")
     for axis in axes[:2]:
-        axis.set_title(title, fontsize=9)
+        axis.set_ylabel("population risk")
+        axis.set_title(f"p = {p}, p* = {q}, N = {int(shown['N'][0])}", fontsize=9)
     legend(axes[0], fontsize=7)
     _draw_finds(axes[2], data)
     return figure
@@ -128,70 +149,28 @@ def _draw_finds(axis: Axes, data: xr.Dataset) -> None:
 
 def check(data: xr.Dataset) -> list[Claim]:
     """Stationarity, risk, spectrum; the mixed families; the blind search."""
-    rounding = risk.rounding(float(data["risk_zero"].max()))
-    rounded = {"within": rounding, "because": "rounding, 64 ε (1 + R(0))"}
-    return [*_families(data, rounded), *_errata(data, rounded), *_spectra(data), *_minima(data),
-            *_searches(data, rounded)]  # fmt: skip
-
-
-def _families(data: xr.Dataset, rounded: dict) -> list[Claim]:
-    gap, source = abs(data["risk_computed"] - data["risk"]).max(), "Eqs. 24, 28, 30, Sec. 7.2.1"
-    rows = {
-        "largest entry of the gradient": data["gradient"].max(),
-        "risk as predicted, largest deviation": gap,
-    }
-    said = lambda what, kind: claim(f"every family (s, r): {what}", source, kind=kind)
-    kinds: tuple[Kind, ...] = ("theorem", "claim")  # by the algebra of realised weights; by numbers
-    return [
-        said(what, kind).equals(found, 0.0, **rounded)
-        for kind, (what, found) in zip(kinds, rows.items(), strict=True)
-    ]
-
-
-def _errata(data: xr.Dataset, rounded: dict) -> list[Claim]:
-    still = data["gradient"] <= rounded["within"]
-    mixed = ((data["inside"] > 0) & (data["outside"] > 0) & still).sum()
-    p, norm = data.attrs["p"], printed_outside_norm(data.attrs["p"], r=2)
-    point = stationary.stationary_point(p, data.attrs["p_star"], s=0, r=2)
-    found = data["found_largest"].where((data["found_s"] == 0) & (data["found_r"] == 2))
-    both = "stationary points inside and outside the teacher's span at once: families"
-    outside = f"rank r outside the teacher: norm p/(2+r) from 1 − α r/p − 2 α/p = 0, here p = {p}, "
-    printed = f"1 − r/p − 2 α/p = 0, α = {norm:g}; and M Mᵀ = I_r for MᵀM = I_r"
-    return [
-        claim(both, "Sec. 4.2, 'three fundamental classes'")
-        .erratum("0: the student lies inside the span or is orthogonal to it", 0.0)
-        .equals(mixed, (data["kind"] == "mixed").sum(), **EXACT),
-        claim(f"{outside}r = 2, mean of what the search found", "Sec. 7.2.1, Eq. 28")
-        .erratum(printed, norm)
-        .equals(found.mean(), point.b, **rounded),
-    ]
-
-
-def _spectra(data: xr.Dataset) -> list[Claim]:
-    wrong, source = (data["negative_counted"] != data["negative"]).sum(), "Sec. 7.2.2"
-    said = "every family: all eigenvalues of the Hessian, largest deviation in units of p N ε |H|"
-    count = "(p−s)(p*−s) + (p−s−r)(N−p*−r) negative directions: families where the count differs"
-    because = "backward error of the eigenvalue solver"
-    return [
-        claim(said, source, kind="theorem").equals(
-            data["spectrum_gap"].max(), 0.0, within=1.0, because=because
-        ),
-        claim(count, source, kind="finding").equals(wrong, 0.0, **EXACT),
-    ]
-
-
-def _minima(data: xr.Dataset) -> list[Claim]:
+    rounding, p0 = risk.rounding(float(data["risk_zero"].max())), data.attrs["p"]
+    mixed = (data["inside"] > 0) & (data["outside"] > 0) & (data["gradient"] <= rounding)
+    printed = printed_outside_norm(p0, r=2)
+    norm = CLAIMS["norm"].format(p=p0, printed=printed).erratum(value=printed)
+    outside = data["found_largest"].where((data["found_s"] == 0) & (data["found_r"] == 2))
+    point = stationary.stationary_point(p0, data.attrs["p_star"], s=0, r=2)
     p, q, s, negative = data["p"], data["p_star"], data["s"], data["negative_counted"]
-    none = "p ≥ p*: no minimum but those of zero error, least number of negative directions"
-    some = "p < p*: a manifold of minima with an error (s = p, r = 0), negative directions there"
     least, left = negative.where((p >= q) & (s < q)).min(), negative.where((p < q) & (s == p)).max()
     return [
-        claim(none, "Sec. 4.2", kind="finding").at_least(least, 1.0, because="integers"),
-        claim(some, "Sec. 4.2, last paragraph").equals(left, 0.0, **EXACT),
+        CLAIMS["gradient"].equals(data["gradient"].max(), 0.0, rounding),
+        CLAIMS["risk"].equals(abs(data["risk_computed"] - data["risk"]).max(), 0.0, rounding),
+        CLAIMS["mixed"].equals(mixed.sum(), (data["kind"] == "mixed").sum()),
+        norm.equals(outside.mean(), point.b, rounding),
+        CLAIMS["spectrum"].equals(data["spectrum_gap"].max(), 0.0),
+        CLAIMS["negative"].equals((negative != data["negative"]).sum(), 0.0),
+        CLAIMS["saddles"].at_least(least, 1.0),
+        CLAIMS["minima"].equals(left, 0.0),
+        *_searches(data, rounding),
     ]
 
 
-def _searches(data: xr.Dataset, rounded: dict) -> list[Claim]:
+def _searches(data: xr.Dataset, rounding: float) -> list[Claim]:
     N, p, q = (data.attrs[name] for name in ("N", "p", "p_star"))
     data = data.isel(search=(data["found_left"] < ZERO).values)
     risks = {(x.s, x.r): x.risk for x in stationary.families(p, q, N)}
@@ -199,10 +178,7 @@ def _searches(data: xr.Dataset, rounded: dict) -> list[Claim]:
     listed = np.array([risks.get(find, np.nan) for find in finds])
     gap = np.max(np.abs(data["found_risk"].values - listed))  # NaN where not in the list
     mixed = ((data["found_s"] > 0) & (data["found_r"] > 0)).sum()
-    said = f"every zero of the gradient that a blind search found ({len(listed)} of them) is of a "
-    said += "family (s, r): largest deviation of its risk"
-    met = "the blind search meets mixed points: number"
     return [
-        claim(said, "Sec. 7.2.1", kind="finding").equals(gap, 0.0, **rounded),
-        claim(met, "Sec. 4.2", kind="finding").at_least(mixed, 1.0, because="integers"),
+        CLAIMS["listed"].format(count=len(listed)).equals(gap, 0.0, rounding),
+        CLAIMS["found"].at_least(mixed, 1.0),
     ]

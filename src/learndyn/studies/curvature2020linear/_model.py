@@ -5,10 +5,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 import learndyn as ld
-from learndyn.networks.layers import AbstractLayers
+from learndyn.networks.parts.layer_initialisation import AbstractLayers
 from learndyn.numerics.linalg import orthonormal_rows
+from learndyn.simulation.flow import RTOL
+from learndyn.studies.claims import Tolerance
+from learndyn.studies.statistics import student_interval, student_tolerance
 
 # Name → rule of a learning rate; all but SGD take the options of `ld.NaturalGradient` too.
 RULES: dict[str, Callable[..., ld.GradientDescent | ld.NaturalGradient]] = {
@@ -18,6 +22,10 @@ RULES: dict[str, Callable[..., ld.GradientDescent | ld.NaturalGradient]] = {
     "NGD-d": partial(ld.NaturalGradient, power=1.0, blocks=True),
     "√NGD-d": partial(ld.NaturalGradient, power=0.5, blocks=True),
 }
+POWERS = {name: float(getattr(make(1.0), "power", 0)) for name, make in RULES.items()}  # 1/q
+SLACK = Tolerance(
+    1e4 * RTOL, f"rtol {RTOL:g} of the integrator × 1e4 for the number of steps and error growth"
+)
 
 
 def target_with(
@@ -47,3 +55,42 @@ def linear_system(
     outputs, inputs = target.shape
     data = ld.TeacherStudent(ld.Isotropic(inputs), ld.LinearTeacher(outputs, target))
     return ld.System(data, ld.DeepLinear(widths, init=init), rule)
+
+
+def balanced_map(
+    strengths: Any, first: Any, depth: int, power: float, times: np.ndarray, key: int
+) -> np.ndarray:
+    """σ̄(t) of a balanced network that learns modes under gradient or natural gradient flow.
+
+    Args:
+        strengths: σ̄_*, one per mode.
+        first: σ̄ at the start, one per mode, which all layers share equally.
+        depth: number of layers.
+        power: 1/q of the curvature correction; 0 for none.
+        times: learning rate × steps.
+        key: seed of the singular vectors.
+
+    Returns:
+        The strengths of the map, (times, modes).
+    """
+    n, first = len(strengths), np.asarray(first)
+    rule = ld.NaturalGradient(1.0, power=power) if power else ld.GradientDescent(1.0)
+    layers = np.repeat(first[:, None] ** (1 / depth), depth, axis=1)
+    target = target_with(strengths, n, n, key)
+    system = linear_system(rule, target, (depth + 1) * [n], ld.Aligned(layers))
+    return ld.simulate(system, times, method="flow", key=key)["map"].values[0]
+
+
+def limits(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray, Tolerance]:
+    """One-sided confidence limits of means over draws, all means together.
+
+    Args:
+        values: one per draw, along "draw", and possibly several per draw.
+
+    Returns:
+        The lowest lower and the highest upper limit, and the reason of a claim on one of them.
+    """
+    count, entries = values.sizes["draw"], values.isel(draw=0).size
+    low, high = student_interval(values, "draw", entries=entries, sides=1)
+    within = student_tolerance(0.0, count, "draws", entries=entries, sides=1)
+    return low.min(), high.max(), within

@@ -1,4 +1,8 @@
-"""Fig. S.I.1: update speeds against the scale of the weights."""
+"""Fig. S.I.1: update speeds of weights and loss against the scale of the weights.
+
+‖dw/dt‖/√L and −(dL/dt)/L are measured for weights α w, w balanced or random (Xavier). The paper
+gives only the 10 draws of the weights; the paper preset is wider, with more depths and scales.
+"""
 
 import dataclasses
 
@@ -10,28 +14,46 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.analysis import fit_power_law
+from learndyn.networks.solvable.matrix_product import block_condition
 from learndyn.numerics.linalg import orthonormal_rows
-from learndyn.numerics.matrix_product import block_condition
-from learndyn.numerics.precision import in_float64
 from learndyn.plotting import panels
-from learndyn.studies.claims import Claim, claim
-from learndyn.studies.curvature2020linear._model import RULES, linear_system
+from learndyn.runtime.precision import in_float64
+from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies.curvature2020linear._model import POWERS, RULES, linear_system
 from learndyn.studies.registry import Report, cases
-from learndyn.studies.statistics import student_bound
+from learndyn.studies.statistics import student_bound, student_interval, student_tolerance
 from learndyn.theory.deep_linear import map_dynamics
 
 TITLE = "Parameter and loss update speeds against the scale of the weights"
-LEVEL = 0.01  # chance of a false alarm, over all slopes together
 SMALL = 0.2  # scales up to which slopes are fitted: there the target dominates Δ
-FLAT = 0.1  # slopes below it are those of zero-power laws, which are exact
+FLAT = 0.1  # slopes below it belong to zero powers of the scale, which are exact
 EQUATIONS = {"speed": "S.I.16", "loss_rate": "S.I.17"}
 ROOTS = ["√NGD", "√NGD-d"]
 ROUNDING = 1e-12  # of products and eigenvalues of a few well-conditioned 6 × 6 matrices
+CLAIMS = {
+    "exact": claim("balanced weights follow the closed form of {quantity}, all rules", "{equation}",
+                   within=Tolerance(ROUNDING, "exact for w_i = α O_i; rounding")),
+    "slopes": claim("random weights have the exponents of balanced ones in {quantity}: largest "
+                    "deviation of a mean slope, in standard errors", "Fig. S.I.1, {equation}"),
+    "zero": claim("zero-power law, exact for random weights too: {law}; largest relative "
+                  "deviation, in units of rounding × condition number", "S.I. section 3",
+                  because="rounding times the condition number of the blocks, per draw"),
+    "further": claim("NGD-d moves the weights further than NGD: smallest ratio of ‖dw/dt‖",
+                     "Fig. S.I.1, footnote 7",
+                     because="NGD is the shortest update with that map velocity; rounding"),
+    "shift": claim("random weights shift curves of {quantity} to the right, or SGD's not at all: "
+                   "upper confidence limit of log(shift in α) of the curve with the smallest (mean "
+                   "shifts are factors of {least:.2f} to {most:.2f})", "Fig. S.I.1"),
+    "slower": claim("√NGD-d lowers the loss more slowly than √NGD at depth {depth}: mean ratio of "
+                    "loss rates {mean:.3f}, with its upper confidence limit", "Fig. S.I.1",
+                    name="√NGD-d lowers the loss more slowly than √NGD at depth {depth}")
+    .erratum("sNGD-d exhibits identical match with sNGD for both parameter and loss update"),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """Sizes of the figure; the paper gives only the 10 draws of the weights."""
+    """Sizes of the figure."""
 
     width: int = 6
     depths: tuple[int, ...] = (2, 3, 5)
@@ -46,30 +68,28 @@ PRESETS = {"quick": Params(), "paper": Params(width=12, depths=(2, 3, 4, 5), sca
 
 
 def compute(params: Params, report: Report) -> xr.Dataset:
-    """‖dw/dt‖/√L and −(dL/dt)/L of square networks α w, w balanced or drawn (Xavier)."""
+    """‖dw/dt‖/√L and −(dL/dt)/L of square networks α w, w balanced or random."""
     scales = np.geomspace(params.lowest, params.highest, params.scales)
     drawn = {depth: _draw(params, depth) for depth in params.depths}
     jobs = [(make(1.0), *drawn[depth]) for depth in params.depths for make in RULES.values()]
-    found = [_speeds(rule, scales, *start) for rule, *start in cases(jobs, report)]
+    speeds = [_speeds(rule, scales, *start) for rule, *start in cases(jobs, report)]
     shape = (len(params.depths), len(RULES), 2, params.draws, len(scales), 2)
-    values, dims = np.reshape(found, shape), ("depth", "rule", "start", "draw", "scale")
+    values, dims = np.reshape(speeds, shape), ("depth", "rule", "start", "draw", "scale")
     conditions = [[block_condition(start) for start in starts] for starts, _ in drawn.values()]
     conditions = np.reshape(conditions, (len(params.depths), 2, params.draws))
-    return xr.Dataset(
-        {
-            "speed": (dims, values[..., 0], {"long_name": "‖dw/dt‖ / √L"}),
-            "loss_rate": (dims, values[..., 1], {"long_name": "−(dL/dt) / L"}),
-            "condition": (("depth", "start", "draw"), conditions),
-        },
-        {
-            "depth": list(params.depths),
-            "rule": list(RULES),
-            "start": ["balanced", "random"],
-            "scale": scales,
-            "power": ("rule", [float(getattr(make(1.0), "power", 0)) for make in RULES.values()]),
-        },
-        {"width": params.width},
-    )
+    table = {
+        "speed": (dims, values[..., 0], {"long_name": "‖dw/dt‖ / √L"}),
+        "loss_rate": (dims, values[..., 1], {"long_name": "−(dL/dt) / L"}),
+        "condition": (("depth", "start", "draw"), conditions),
+    }
+    coordinates = {
+        "depth": list(params.depths),
+        "rule": list(RULES),
+        "start": ["balanced", "random"],
+        "scale": scales,
+        "power": ("rule", list(POWERS.values())),
+    }
+    return xr.Dataset(table, coordinates, {"width": params.width})
 
 
 def draw(data: xr.Dataset) -> Figure:
@@ -137,72 +157,54 @@ def _predicted(data: xr.Dataset, name: str) -> xr.DataArray:
     return abs(xr.apply_ufunc(form, data["scale"], data["depth"], data["power"]))
 
 
-def check(data: xr.Dataset) -> list[Claim]:
-    """Exact for balanced weights, the same slopes for random ones; two exact zero laws."""
-    return [
-        *(_exact(data, name) for name in EQUATIONS),
-        *(_slopes(data, name) for name in EQUATIONS),
-        *_zero_powers(data),
-        *(_shift(data, name) for name in EQUATIONS),
-        *_root_with_blocks(data["loss_rate"].sel(start="random")),
-    ]
-
-
-def _exact(data: xr.Dataset, name: str) -> Claim:
-    found = data[name].sel(start="balanced") / _predicted(data, name)
-    said = f"balanced weights follow the closed form of {data[name].long_name}, all rules"
-    return claim(said, EQUATIONS[name]).equals(
-        abs(found - 1).max(), 0.0, within=ROUNDING, because="exact for w_i = α O_i; rounding"
-    )
-
-
-def _slopes(data: xr.Dataset, name: str) -> Claim:
-    """Exponents of drawn weights; Δ adds what is odd in the target's sign, of mean zero."""
-    small = data.sel(scale=data["scale"] <= SMALL)
-    found, closed = _slope(small[name].sel(start="random")), _slope(_predicted(small, name))
-    count = found.sizes["draw"]
-    distance = abs(found.mean("draw") - closed) / found.std("draw", ddof=1) * np.sqrt(count)
-    distance = distance.where(abs(closed) > FLAT)
-    slopes = int(distance.notnull().sum())
-    said = f"random weights have the exponents of balanced ones in {data[name].long_name}: "
-    said += "largest deviation of a mean slope, in standard errors"
-    return claim(said, f"Fig. S.I.1, {EQUATIONS[name]}").at_most(
-        distance.max(), student_bound(count, slopes, LEVEL), rate=1 - LEVEL,
-        because=f"Student t, {count} draws, {slopes} slopes, {LEVEL:.0%} together",
-    )  # fmt: skip
-
-
 def _slope(values: xr.DataArray) -> xr.DataArray:
     fit = lambda y: fit_power_law(values["scale"].values, y).slope
     return xr.apply_ufunc(fit, values, input_core_dims=[["scale"]], vectorize=True)
 
 
-def _zero_powers(data: xr.Dataset) -> list[Claim]:
-    """Laws that do not know the scale; and the block-wise rule, which moves further."""
-    drawn = data.sel(start="random")
+def check(data: xr.Dataset) -> list[Claim]:
+    """Exact for balanced weights, the same slopes for random ones; two exact zero powers."""
+    drawn, rows = data.sel(start="random"), []
+    for name, equation in EQUATIONS.items():
+        ratio = data[name].sel(start="balanced") / _predicted(data, name)
+        exact = CLAIMS["exact"].format(quantity=data[name].long_name, equation=equation)
+        rows.append(exact.equals(abs(ratio - 1).max(), 0.0))
+    return [
+        *rows,
+        *(_slopes(data, name) for name in EQUATIONS),
+        *_zero_powers(drawn),
+        *(_shift(data, name) for name in EQUATIONS),
+        *_root_with_blocks(drawn["loss_rate"]),
+    ]
+
+
+def _slopes(data: xr.Dataset, name: str) -> Claim:
+    """Exponents of random weights; Δ adds what is odd in the target's sign, of mean zero."""
+    small = data.sel(scale=data["scale"] <= SMALL)
+    measured, closed = _slope(small[name].sel(start="random")), _slope(_predicted(small, name))
+    count = measured.sizes["draw"]
+    distance = abs(measured.mean("draw") - closed) / measured.std("draw", ddof=1) * np.sqrt(count)
+    distance = distance.where(abs(closed) > FLAT)
+    entries = int(distance.notnull().sum())
+    sentence = CLAIMS["slopes"].format(quantity=data[name].long_name, equation=EQUATIONS[name])
+    within = student_tolerance(0.0, count, "draws", entries=entries)
+    return sentence.at_most(distance.max(), student_bound(count, entries), within)
+
+
+def _zero_powers(drawn: xr.Dataset) -> list[Claim]:
+    """What does not depend on the scale; and the block-wise rule, which moves further."""
     speed, rate = drawn["speed"], drawn["loss_rate"]
-    rounding = drawn["condition"] * np.finfo(float).eps * data.attrs["width"]
+    rounding = drawn["condition"] * np.finfo(float).eps * drawn.attrs["width"]
     excess = (speed.sel(rule="NGD-d") / speed.sel(rule="NGD")).min()
-    laws = {
+    ratios = {
         "the speed ‖dw/dt‖/√L of √NGD and √NGD-d is √2": speed.sel(rule=ROOTS) / np.sqrt(2),
         "the loss rate of NGD and NGD-d is −2": rate.sel(rule=["NGD", "NGD-d"]) / 2,
     }
-    said = lambda text: f"zero-power law, exact for random weights too: {text}; largest relative "
-    unit = "deviation, in units of rounding × condition number"
-    because = "rounding times the condition number of the blocks, draw by draw"
-    further = "NGD-d moves the weights further than NGD: smallest ratio of ‖dw/dt‖"
-    return [
-        *(
-            claim(said(text) + unit, "S.I. section 3").at_most(
-                (abs(ratio - 1) / rounding).max(), 1.0, because=because
-            )
-            for text, ratio in laws.items()
-        ),
-        claim(further, "Fig. S.I.1, footnote 7").at_least(
-            excess, 1.0, within=rounding.max(),
-            because="NGD is the shortest update with that map velocity; rounding",
-        ),
-    ]  # fmt: skip
+    exact = [
+        CLAIMS["zero"].format(law=law).at_most((abs(ratio - 1) / rounding).max(), 1.0)
+        for law, ratio in ratios.items()
+    ]
+    return [*exact, CLAIMS["further"].at_least(excess, 1.0, float(rounding.max()))]
 
 
 def _shift(data: xr.Dataset, name: str) -> Claim:
@@ -211,33 +213,23 @@ def _shift(data: xr.Dataset, name: str) -> Claim:
     slope = _slope(closed)
     ratio = (data[name].sel(start="random") / closed).isel(scale=0, drop=True)
     shift = (-xr.ufuncs.log(ratio) / slope).where(abs(slope) > FLAT)
-    count, curves = shift.sizes["draw"], int(shift.isel(draw=0).notnull().sum())
-    mean, error = shift.mean("draw"), shift.std("draw", ddof=1) / np.sqrt(count)
-    upper = mean + error * student_bound(count, curves, LEVEL, sides=1)
-    said = f"random weights shift curves of {data[name].long_name} to the right, or SGD's "
-    said += "not at all: upper confidence limit of log(shift in α) of the curve with the smallest "
+    curves, mean = int(shift.isel(draw=0).notnull().sum()), shift.mean("draw")
+    _, upper = student_interval(shift, "draw", entries=curves, sides=1)
     least, most = np.exp(float(mean.min())), np.exp(float(mean.max()))
-    said += f"(mean shifts are factors of {least:.2f} to {most:.2f})"
-    return claim(said, "Fig. S.I.1").at_least(
-        upper.min(), 0.0, rate=1 - LEVEL,
-        because=f"Student t, {count} draws, {curves} curves, {LEVEL:.0%} together",
-    )  # fmt: skip
+    fields = {"quantity": data[name].long_name, "least": least, "most": most}
+    within = student_tolerance(0.0, shift.sizes["draw"], "draws", entries=curves, sides=1)
+    return CLAIMS["shift"].format(**fields).at_least(upper.min(), 0.0, within)
 
 
 def _root_with_blocks(rate: xr.DataArray) -> list[Claim]:
     """√NGD-d has √NGD's speed, which the zero-power law covers, but not its loss rate."""
-    ratio = (rate.sel(rule="√NGD-d") / rate.sel(rule="√NGD")).isel(scale=0)  # one number a draw
-    count, depths, mean = ratio.sizes["draw"], ratio["depth"].values, ratio.mean("draw")
-    half = student_bound(count, len(depths), LEVEL, sides=1) * ratio.std("draw", ddof=1)
-    upper = mean + half / np.sqrt(count)
-    because = f"Student t, {count} draws, {LEVEL:.0%} over all depths"
-    printed = "sNGD-d exhibits identical match with sNGD for both parameter and loss update"
-    name = lambda depth: f"√NGD-d lowers the loss more slowly than √NGD at depth {depth}"
-    found = lambda depth: f"mean ratio of loss rates {float(mean.sel(depth=depth)):.3f}"
-    said = lambda depth: f"{name(depth)}: {found(depth)}, "
+    ratio = (rate.sel(rule="√NGD-d") / rate.sel(rule="√NGD")).isel(scale=0)  # one per draw
+    depths = ratio["depth"].values
+    _, upper = student_interval(ratio, "draw", entries=len(depths), sides=1)
+    within = student_tolerance(0.0, ratio.sizes["draw"], "draws", entries=len(depths), sides=1)
     return [
-        claim(f"{said(depth)}with its upper confidence limit", "Fig. S.I.1", name=name(depth))
-        .erratum(printed)
-        .at_most(upper.sel(depth=depth), 1.0, because=because, rate=1 - LEVEL)
+        CLAIMS["slower"]
+        .format(depth=depth, mean=float(ratio.mean("draw").sel(depth=depth)))
+        .at_most(upper.sel(depth=depth), 1.0, within)
         for depth in depths
     ]

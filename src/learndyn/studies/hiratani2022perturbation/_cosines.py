@@ -1,6 +1,6 @@
 """Panels on the cosine between updates of node perturbation and SGD (Figs. 4A, S4A)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -12,89 +12,83 @@ from matplotlib.axes import Axes
 import learndyn as ld
 from learndyn.plotting import legend
 from learndyn.studies.claims import Claim, claim
-from learndyn.studies.hiratani2022perturbation._curves import (
-    few_ticks,
-    first_index,
-    gradient,
-    trained,
-)
-from learndyn.studies.hiratani2022perturbation._intervals import (
-    LEVEL,
-    ends,
-    exponents,
-    surely_below,
-)
+from learndyn.studies.hiratani2022perturbation import _curves
+from learndyn.studies.hiratani2022perturbation._intervals import mean_claim, surely_below
 from learndyn.studies.hiratani2022perturbation._tasks import SIGMA, Task
-from learndyn.studies.statistics import student_bound
+from learndyn.studies.statistics import LEVEL, exponents, mean_bound
 
 LAYERS = ("first", "last")
+CLAIMS = {
+    "predicted": claim("cosine in the {layer} layer is as Eq. 28, averaged over the batch, "
+                       "predicts: relative distance, mean over widths and levels, beyond Student's "
+                       "t", "Eq. 28, {source}", rate=1 - LEVEL,
+                       because="the prediction leaves out terms smaller by 1/nodes of the layer, "
+                       "which has at least {nodes}; Student's t, 1 %"),
+    "falls": mean_claim("cosine of the first layer's updates falls with the hidden width: "
+                        "exponent", "{source}"),
+    "faster": mean_claim("it falls faster than the cosine of the last layer, whose number of nodes "
+                         "is fixed: difference of exponents", "{source}"),
+}  # fmt: skip
 
 
 def cosines(
-    task: Task,
-    networks: Mapping[int, Any],
-    *,
-    rate: float,
-    batch: int,
-    steps: np.ndarray,
-    levels: Sequence[float],
-    of: str,
-    draws: int,
-    seeds: int,
-    key: int,
+    params: Any, task: Task, networks: Mapping[int, Any], points: int, of: str
 ) -> xr.Dataset:
     """Cosines on the way of SGD, where it first reaches each level.
 
     Args:
+        params: the study's. Read are `cosine_rate`, `cosine_batch` (of SGD, and of the updates
+            that are compared), `cosine_steps`, `levels` of the test set, `draws` of node
+            perturbation that are averaged, `seeds` and `key`.
         task: what is learnt.
         networks: hidden width → network.
-        rate: of SGD.
-        batch: of SGD, and of the updates that are compared.
-        steps: at which is looked.
-        levels: of the test set.
+        points: at which is measured; at each, all weights are held.
         of: "test" for an error that falls to the levels, "accuracy" for one that rises.
-        draws: updates of node perturbation that are averaged.
-        seeds: how many.
-        key: of the first.
 
     Returns:
         `cosine_measured` and `cosine_predicted` (width, seed, level, layer), missing where a level
         is not reached.
     """
-    rows = []
+    rule = _curves.gradient(params.cosine_batch)(params.cosine_rate)
+    steps, rows = _curves.steps_of(params.cosine_steps, points), []
     for network in networks.values():
-        given = {"key": key, "seeds": seeds, "probes": {"weights": _flat}}
-        curve = trained(task, network, gradient(batch)(rate), steps, **given)
-        rows.append(_at_levels(task, network, curve, levels, of, batch, draws, key))
+        options = {"key": params.key, "seeds": params.seeds, "probes": {"weights": _flat}}
+        curve = _curves.trained(task, network, rule, steps, **options)
+        rows.append(_at_levels(params, task, network, curve, of))
     data = xr.concat(rows, xr.Variable("width", list(networks)))
-    return data.assign_coords(layer=list(LAYERS), level=list(levels))
+    return data.assign_coords(layer=list(LAYERS), level=list(params.levels))
 
 
 def _flat(model: ld.Model) -> Any:
     return ravel_pytree(model.weights)[0]
 
 
-def _at_levels(task, network, curve, levels, of, batch, draws, key) -> xr.Dataset:
+def _at_levels(params: Any, task: Task, network: Any, curve: xr.Dataset, of: str) -> xr.Dataset:
     """Both cosines where each seed reaches each level, (seed, level, layer)."""
-    shape = curve.sizes["seed"], len(levels), len(LAYERS)
-    found = {name: np.full(shape, np.nan) for name in ("predicted", "measured")}
-    for number, level in enumerate(levels):
-        index, ever = first_index(curve[of], level, above=of == "accuracy")
+    shape = curve.sizes["seed"], len(params.levels), len(LAYERS)
+    predicted, measured = np.full(shape, np.nan), np.full(shape, np.nan)
+    ends = lambda tree: np.stack([tree[0].weight, tree[-1].weight])
+    for number, level in enumerate(params.levels):
+        index, ever = _curves.first_index(curve[of], level, above=of == "accuracy")
         for seed in np.flatnonzero(ever):
             weights = curve["weights"].isel(seed=seed, step=int(index[seed])).values
-            given = *_model(task, network, weights), *_batch(task, int(seed), batch)
-            for name, value in _both(given, draws, key).items():
-                found[name][seed, number] = value
-    return xr.Dataset({f"cosine_{n}": (("seed", "level", "layer"), v) for n, v in found.items()})
+            model = _model(task, network, weights)
+            batch = _batch(task, int(seed), params.cosine_batch)
+            options = {"sigma": SIGMA, "draws": params.draws, "key": params.key}
+            cosine = ld.probes.measured_update_cosine(model, *batch, **options)
+            predicted[seed, number] = ends(ld.probes.update_cosine(model, *batch).mean)
+            measured[seed, number] = ends(cosine.mean)
+    dims = ("seed", "level", "layer")
+    return xr.Dataset({"cosine_predicted": (dims, predicted), "cosine_measured": (dims, measured)})
 
 
-def _model(task: Task, network: Any, flat: np.ndarray) -> tuple[ld.Model]:
+def _model(task: Task, network: Any, flat: np.ndarray) -> ld.Model:
     like = network.like(task.problem.input_shape)
     zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape), like)
     leaves, structure = jax.tree.flatten(zeros)
     cuts = np.cumsum([leaf.size for leaf in leaves])[:-1]
     parts = [p.reshape(z.shape) for p, z in zip(np.split(flat, cuts), leaves, strict=True)]
-    return (ld.Model(network, jax.tree.unflatten(structure, parts)),)
+    return ld.Model(network, jax.tree.unflatten(structure, parts))
 
 
 def _batch(task: Task, number: int, batch: int) -> tuple[np.ndarray, np.ndarray]:
@@ -104,80 +98,38 @@ def _batch(task: Task, number: int, batch: int) -> tuple[np.ndarray, np.ndarray]
     return (x / 255.0 if x.dtype == np.uint8 else x), task.problem.y[index]
 
 
-def _both(given: tuple[Any, ...], draws: int, key: int) -> dict[str, np.ndarray]:
-    ends = lambda tree: np.stack([tree[0].weight, tree[-1].weight])
-    seen = ld.probes.measured_update_cosine(*given, sigma=SIGMA, draws=draws, key=key)
-    return {"predicted": ends(ld.probes.update_cosine(*given).mean), "measured": ends(seen.mean)}
-
-
 def draw_cosines(axis: Axes, data: xr.Dataset, title: str, unit: str) -> None:
     """Measured cosines as markers on the prediction, against the hidden width."""
+    width = data["width"].values
     for number, layer in enumerate(LAYERS):
         for level, style in zip(data["level"].values, ("-", "--"), strict=False):
-            one = data.sel(layer=layer, level=level)
-            predicted = one["cosine_predicted"].mean("seed")
-            color = f"C{number}"
-            axis.plot(
-                data["width"],
-                predicted,
-                style,
-                color=color,
-                label=f"{layer} layer, {level:g}{unit}",
-            )
-            error = one["cosine_measured"].std("seed", ddof=1) / np.sqrt(one.sizes["seed"])
-            axis.errorbar(data["width"], one["cosine_measured"].mean("seed"), error, fmt="o",
-                          ms=3.5, color=color)  # fmt: skip
+            one, color = data.sel(layer=layer, level=level), f"C{number}"
+            label = f"{layer} layer, {level:g}{unit}"
+            predicted, measured = one["cosine_predicted"], one["cosine_measured"]
+            axis.plot(width, predicted.mean("seed"), style, color=color, label=label)
+            error = measured.std("seed", ddof=1) / np.sqrt(one.sizes["seed"])
+            axis.errorbar(width, measured.mean("seed"), error, fmt="o", ms=3.5, color=color)
     axis.set(yscale="log", xlabel="hidden width", ylabel="cosine with SGD", title=title)
-    few_ticks(axis, data["width"].values)
+    _curves.few_ticks(axis, width)
     low, high = axis.get_ylim()
     axis.set_ylim(low / (high / low) ** 0.6, high)  # room below for the legend
     legend(axis, {"measured": {"marker": "o", "ms": 3.5}}, fontsize=7, loc="lower left")
 
 
-def check_cosines(data: xr.Dataset, source: str, outputs: int) -> list[Claim]:
-    """The prediction, and how the cosine depends on the width."""
-    slopes = {layer: _slopes(data["cosine_measured"].sel(layer=layer)) for layer in LAYERS}
-    nodes = {"first": int(data["width"].min()), "last": outputs}
-    falls = "cosine of the first layer's updates falls with the hidden width: exponent"
-    faster = (
-        "it falls faster than that of the last layer, whose nodes stay as many: difference of "
-        "exponents"
-    )
+def check_cosines(data: xr.Dataset, source: str) -> list[Claim]:
+    """The prediction, and how the cosine depends on the width at the first level."""
+    measured = data["cosine_measured"]
+    slopes = exponents(measured.isel(level=0), "width")
+    first, last = (slopes.sel(layer=layer) for layer in LAYERS)
+    ratios = (measured / data["cosine_predicted"]).mean(["width", "level"])
+    rows = []
+    for layer, nodes in zip(LAYERS, (data["width"].min(), data.attrs["outputs"]), strict=True):
+        ratio, fields = ratios.sel(layer=layer), {"layer": layer, "nodes": int(nodes)}
+        beyond = abs(float(ratio.mean()) - 1) - mean_bound(ratio, "seed")
+        sentence = CLAIMS["predicted"].format(source=source, **fields)
+        rows.append(sentence.at_most(beyond, 1 / int(nodes)))
     return [
-        *(_as_predicted(data.sel(layer=layer), layer, nodes[layer], source) for layer in LAYERS),
-        surely_below(falls, source, slopes["first"], 0.0),
-        surely_below(faster, source, slopes["first"] - slopes["last"], 0.0),
+        *rows,
+        surely_below(CLAIMS["falls"], first, 0.0, source=source),
+        surely_below(CLAIMS["faster"], first - last, 0.0, source=source),
     ]
-
-
-def check_later(data: xr.Dataset, source: str) -> Claim:
-    """Where errors fall to a floor, gradients of examples agree less the more is learnt."""
-    first = data["cosine_measured"].sel(layer="first")
-    ratio = xr.ufuncs.log(first.isel(level=-1) / first.isel(level=0)).mean("width")
-    text = (
-        "cosine of the first layer's updates is smaller the more is learnt: logarithm of the ratio "
-        "at the later and the earlier level"
-    )
-    found = surely_below(text, source, ratio.values, 0.0, kind="finding")
-    lowest, highest = ends(ratio.values)
-    return found.open("the seeds do not say which") if lowest < 0 < highest else found
-
-
-def _slopes(values: xr.DataArray) -> np.ndarray:
-    """The exponent in the width at the first level, by seed."""
-    first = values.isel(level=0).transpose("seed", "width")
-    return exponents(values["width"].values, first.values)
-
-
-def _as_predicted(data: xr.Dataset, layer: str, nodes: int, source: str) -> Claim:
-    ratio = (data["cosine_measured"] / data["cosine_predicted"]).mean(["width", "level"])
-    count = ratio.sizes["seed"]
-    chance = student_bound(count, level=LEVEL) * float(ratio.std(ddof=1)) / np.sqrt(count)
-    beyond = abs(float(ratio.mean()) - 1) - chance
-    text = (
-        f"cosine in the {layer} layer is as Eq. 28, averaged over the batch, predicts: relative "
-        "distance, mean over widths and levels, beyond Student's t"
-    )
-    because = f"the prediction leaves out what is smaller by 1/nodes of the layer, at least {nodes}"
-    said = claim(text, f"Eq. 28, {source}")
-    return said.at_most(beyond, 1 / nodes, because=because, rate=1 - LEVEL)

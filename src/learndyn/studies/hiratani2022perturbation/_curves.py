@@ -1,4 +1,4 @@
-"""Training of many seeds, and what the figures read of their curves."""
+"""Training of many seeds, their curves, and how these are drawn."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 
 import learndyn as ld
+from learndyn.plotting import legend
 from learndyn.studies.hiratani2022perturbation._tasks import SIGMA, Task, drawn_starts
 from learndyn.studies.registry import Report
 
@@ -18,8 +19,8 @@ Rule = Callable[[float], Any]
 
 def perturbed(batch: int, **more: Any) -> Rule:
     """Node perturbation of a rate, with the paper's σ and shuffled passes."""
-    given = {"sigma": SIGMA, "batch": batch, "sampling": "epochs", **more}
-    return lambda rate: ld.NodePerturbation(rate, **given)
+    options = {"sigma": SIGMA, "batch": batch, "sampling": "epochs", **more}
+    return lambda rate: ld.NodePerturbation(rate, **options)
 
 
 def gradient(batch: int) -> Rule:
@@ -56,25 +57,44 @@ def trained(
         probes: beside the norm of the first weights.
 
     Returns:
-        `test` and `train`, mean squared errors an output, `norm`, the probes' values, `accuracy` on
-        the test set where there are classes; dimensions (seed, step).
-        What has diverged is infinite, and missing in `norm` and the probes.
+        `test` and `train`, mean squared errors per output, `norm`, the probes' values, and
+        `accuracy` on the test set where there are classes; dimensions (seed, step). After a run
+        has diverged, errors are infinite, and `norm` and the probes are missing.
     """
     system = ld.System(task.problem, network, rule)
     starts = drawn_starts(system, key, seeds, first=first)
-    found = ld.simulate(
+    record = ld.simulate(
         system, steps, starts=starts, key=key, probes={"norm": norm, **(probes or {})}
     ).isel(run=0)
     unit = 2 / task.outputs
-    kept = {"test": unit * found["test_error"], "train": unit * found["error"]}
-    kept |= {name: found[name] for name in ("norm", *(probes or {}))}
-    if "test_accuracy" in found:
-        kept["accuracy"] = found["test_accuracy"].fillna(1 / task.outputs)
+    kept = {"test": unit * record["test_error"], "train": unit * record["error"]}
+    kept |= {name: record[name] for name in ("norm", *(probes or {}))}
+    if "test_accuracy" in record:
+        kept["accuracy"] = record["test_accuracy"].fillna(1 / task.outputs)
     data = xr.Dataset(kept)
     data = data.drop_vars(list(data.coords)).rename(start="seed", time="step")
     data = data.assign_coords(step=np.asarray(steps, np.float64))
     gone = {n: data[n].fillna(np.inf) for n in ("test", "train")}
     return data.assign(gone)
+
+
+def under(
+    rules: Mapping[Any, Any],
+    over: str,
+    task: Task,
+    network: Any,
+    steps: np.ndarray,
+    *,
+    done: Callable[[], None],
+    **options: Any,
+) -> xr.Dataset:
+    """The curves of `trained` under several rules, with a dimension `over` of their names."""
+    rows = []
+    for rule in rules.values():
+        rows.append(trained(task, network, rule, steps, **options))
+        done()
+    joined: xr.Dataset = xr.concat(rows, xr.Variable(over, list(rules)))  # pyright: ignore
+    return joined
 
 
 def at_rates(
@@ -84,22 +104,16 @@ def at_rates(
     rates: Sequence[float],
     last: int,
     points: int,
-    *,
-    done: Callable[[], None],
-    **given: Any,
+    **options: Any,
 ) -> xr.Dataset:
     """The curves of `trained` at several rates, with a dimension `rate`."""
     even = np.rint(np.linspace(last / 2, last, 11))  # logarithms have few steps there
-    grid, rows = np.union1d(steps_of(last, points), even), []
-    for rate in rates:
-        rows.append(trained(task, network, rule(rate), grid, **given))
-        done()
-    joined: xr.Dataset = xr.concat(rows, xr.Variable("rate", list(rates)))  # pyright: ignore
-    return joined
+    grid = np.union1d(steps_of(last, points), even)
+    return under({rate: rule(rate) for rate in rates}, "rate", task, network, grid, **options)
 
 
 class Counted:
-    """Reports the share of cases that are done."""
+    """Reports the fraction of cases that are done."""
 
     def __init__(self, cases: int, report: Report):
         self._cases, self._report, self._done = cases, report, 0
@@ -113,14 +127,33 @@ def draw_curves(
     axis: Axes, curve: xr.DataArray, color: str, label: str | None, style: str = "-"
 ) -> None:
     """The median over seeds, and all of them behind it; step 0 is left out."""
-    later = curve.isel(step=slice(1, None)).where(np.isfinite(curve))
+    (step,) = (dim for dim in curve.dims if dim != "seed")
+    later = curve.isel({step: slice(1, None)}).where(np.isfinite(curve))
     for seed in range(later.sizes["seed"]):
-        axis.plot(later["step"], later.isel(seed=seed), style, color=color, lw=0.5, alpha=0.4)
-    axis.plot(later["step"], later.median("seed", skipna=False), style, color=color, label=label)
+        axis.plot(later[step], later.isel(seed=seed), style, color=color, lw=0.5, alpha=0.4)
+    axis.plot(later[step], later.median("seed", skipna=False), style, color=color, label=label)
+
+
+def draw_family(
+    axis: Axes,
+    curves: xr.DataArray,
+    over: str,
+    label: str = "η = {:g}",
+    *,
+    black: Any = None,
+    **axes: Any,
+) -> None:
+    """A panel of curves in the colours of one dimension, as of rates; `black` is drawn black."""
+    for number, value in enumerate(curves[over].values):
+        color = "k" if value == black else f"C{number}"
+        draw_curves(axis, curves.sel({over: value}), color, label.format(value))
+    looks = {"xscale": "log", "yscale": "log", "xlabel": "step", "ylabel": "test error"}
+    axis.set(**looks | axes)
+    legend(axis, fontsize=7)
 
 
 def few_ticks(axis: Axes, values: Sequence[float] | np.ndarray) -> None:
-    """A logarithmic axis with ticks at the given values alone."""
+    """A logarithmic axis with ticks at these values only."""
     axis.set_xscale("log")
     axis.set_xticks(values, [f"{value:g}" for value in values])
     axis.xaxis.set_minor_formatter(NullFormatter())
@@ -133,7 +166,7 @@ def shown_up_to(axis: Axes, errors: xr.DataArray) -> None:
 
 
 def steps_of(last: int, points: int) -> np.ndarray:
-    """0 and about as many steps as asked, equally far apart in logarithms, up to the last."""
+    """About so many steps up to the last, equally far apart in logarithms, and 0."""
     return np.unique(np.rint(np.concatenate([[0], np.geomspace(1, last, points - 1)])))
 
 

@@ -1,4 +1,4 @@
-"""What holds weights back: the paper's normalisation, and weight decay."""
+"""What keeps weights small: the paper's normalisation, and weight decay."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ def regularised(
         rate: of all.
         batch: of all.
         decays: η_d of W ← (1 − η_d) W, at each step; biases do not decay.
-        normalised: whether that one is wanted.
+        normalised: whether to include it.
 
     Returns:
         "neither", "normalised" and "decay η_d" → rule.

@@ -1,7 +1,7 @@
 """The paper's system: two linear layers, white inputs, loss ½ |y − y*|², sizes 100-10000-10.
 
-The linear half of the paper is known here by its supplement alone: figures by their captions and
-settings (Appendix C), sentences by Appendix B.
+Of the paper's linear half only the supplement was at hand: figures are known by their captions and
+settings (Appendix C), claims by Appendix B.
 """
 
 import dataclasses
@@ -9,8 +9,9 @@ import math
 from typing import Any
 
 import learndyn as ld
+from learndyn.studies.claims import Tolerance
 from learndyn.theory.perturbation import wide
-from learndyn.theory.perturbation.setting import Setting
+from learndyn.theory.perturbation.setting import PerturbationSetting
 from learndyn.theory.perturbation.theory import PerturbationTheory
 
 L_X, L_H, L_Y = 100, 10_000, 10
@@ -19,7 +20,7 @@ TARGET = 1e-4  # of the first error, at which training ends
 NOISE = 0.1  # σ_t², where there is noise
 # What order "finite" leaves out: Eq. 57 loses up to this part of the signal at 100-10⁴-10.
 FACTORISED = 0.044
-FACTORISED_FROM = "products of traces for traces of products, up to 4.4 % (Eq. 57)"
+MOMENTS = "the 2 that fourth moments add to every size, as order finite has it"
 
 
 def linear_system(
@@ -38,7 +39,7 @@ def drawn_starts(key: int, count: int = SEEDS, **sizes: int) -> list[ld.Start]:
     Args:
         key: of the first.
         count: how many, each a seed of the paper.
-        sizes: `L_h`, `L_y`, `L_x` where they are not the paper's.
+        sizes: `L_h`, `L_y`, `L_x` where they differ from the paper's.
 
     Returns:
         The starts.
@@ -57,13 +58,19 @@ def _drawn(system: ld.System, key: int) -> ld.Start:
 
 def mean_start(*, L_h: int = L_H, L_y: int = L_Y, L_x: int = L_X) -> ld.Traces:
     """The mean traces of students and teachers (Eq. 71)."""
-    return wide.xavier(Setting(L_x, L_h, L_y, 1.0, 0.0), 1.0, 2 / (L_x + L_y))
+    return wide.xavier(PerturbationSetting(L_x, L_h, L_y, 1.0, 0.0), 1.0, 2 / (L_x + L_y))
 
 
 def predicted(rule: Any, *, target: float = TARGET, **sizes: int) -> dict[str, float]:
     """The theory's landmarks for that rule, from the mean traces."""
     theory = PerturbationTheory(linear_system(rule, **sizes))
     return theory.landmarks(target=target, state=mean_start(**sizes))
+
+
+def factorised(value: float, part: float = FACTORISED) -> Tolerance:
+    """What order "finite" leaves out of a time or a norm."""
+    because = f"products of traces for traces of products, up to {100 * part:g} % (Eq. 57)"
+    return Tolerance(part * value, because)
 
 
 def critical_rate(**sizes: int) -> float:

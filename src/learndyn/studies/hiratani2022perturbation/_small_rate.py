@@ -9,71 +9,59 @@ from matplotlib.axes import Axes
 import learndyn as ld
 from learndyn.plotting import legend
 from learndyn.studies.claims import Claim
-from learndyn.studies.hiratani2022perturbation._curves import (
-    Counted,
-    draw_curves,
-    gradient,
-    perturbed,
-    steps_of,
-    trained,
-)
-from learndyn.studies.hiratani2022perturbation._intervals import surely_below
+from learndyn.studies.hiratani2022perturbation import _curves
+from learndyn.studies.hiratani2022perturbation._intervals import mean_claim, surely_below
 from learndyn.studies.hiratani2022perturbation._tasks import Task
 
 RULES = {"np": "node perturbation", "sgd": "SGD"}
-FEWER = (
-    "hidden activity has fewer dimensions under node perturbation than under SGD at the same "
-    "small rate: logarithm of the ratio of participation ratios at the end"
-)
+CLAIMS = {
+    "near": mean_claim("at a small rate node perturbation learns as SGD does: largest distance of "
+                       "the logarithms of the errors of one seed", "{source}"),
+    "fewer": mean_claim("hidden activity has fewer dimensions under node perturbation than under "
+                        "SGD at the same small rate: logarithm of the ratio of participation "
+                        "ratios at the end", "{source}"),
+}  # fmt: skip
+NEAR = 0.25  # "as SGD does": a fortieth of the curves' fall on a logarithmic axis in the paper
 MOST = 1000  # training inputs over which the covariance is taken
 
 
-def small_rate(
-    task: Task,
-    network: Any,
-    rate: float,
-    *,
-    batch: int,
-    last: int,
-    points: int,
-    seeds: int,
-    key: int,
-    done: Counted,
-) -> xr.Dataset:
-    """Curves of both rules at one rate: `small_<rule>_test`, `small_<rule>_dimension`."""
+def small_rate(params: Any, task: Task, network: Any, done: _curves.Counted) -> xr.Dataset:
+    """Curves of both rules at one rate: `small_<rule>_test`, `small_<rule>_dimension`.
+
+    Of the study's `params`, `small`, `small_steps`, `batch`, `points`, `seeds`, `key` are read.
+    """
     x = task.problem.x[:MOST]
     x = x / np.float32(255) if x.dtype == np.uint8 else x
     active = {"node": "layer1", "activation": "relu"}
     probes = {"dimension": lambda model: ld.probes.participation_ratio(model, x, **active)}
-    grid, found = steps_of(last, points), {}
-    for name, rule in (("np", perturbed(batch)), ("sgd", gradient(batch))):
-        given = {"key": key, "seeds": seeds, "probes": probes}
-        curves = trained(task, network, rule(rate), grid, **given).rename(step="small_step")
-        found |= {f"small_{name}_{n}": curves[n] for n in ("test", "dimension")}
+    grid, table = _curves.steps_of(params.small_steps, params.points), {}
+    rules = {"np": _curves.perturbed(params.batch), "sgd": _curves.gradient(params.batch)}
+    for name, rule in rules.items():
+        options = {"key": params.key, "seeds": params.seeds, "probes": probes}
+        curves = _curves.trained(task, network, rule(params.small), grid, **options)
+        curves = curves.rename(step="small_step")
+        table |= {f"small_{name}_{n}": curves[n] for n in ("test", "dimension")}
         done()
-    return xr.Dataset(found)
+    return xr.Dataset(table)
 
 
 def draw_small(axis: Axes, data: xr.Dataset, what: str, label: str, title: str) -> None:
     """The curves of both rules."""
-    for number, (name, said) in enumerate(RULES.items()):
-        curve = data[f"small_{name}_{what}"].rename(small_step="step")
-        draw_curves(axis, curve, f"C{number}", said)
-    axis.set(xscale="log", xlabel="step", ylabel=label, title=title)
+    for number, (name, rule) in enumerate(RULES.items()):
+        _curves.draw_curves(axis, data[f"small_{name}_{what}"], f"C{number}", rule)
+    ylabel = f"{label}, η = {data.attrs['small']:g}"
+    axis.set(xscale="log", xlabel="step", ylabel=ylabel, title=title)
     legend(axis, fontsize=7)
 
 
 def check_small(data: xr.Dataset, source: str) -> list[Claim]:
-    """NP's curve lies on SGD's; its activity has fewer dimensions."""
+    """Node perturbation's curve lies on SGD's; its activity has fewer dimensions."""
     test, dimension = (
         xr.ufuncs.log(data[f"small_np_{what}"] / data[f"small_sgd_{what}"])
         for what in ("test", "dimension")
     )
-    apart = abs(test).max("small_step")
-    near = (
-        "at a small rate node perturbation learns as SGD does: largest distance of the logarithms"
-    )
+    apart, last = abs(test).max("small_step"), dimension.isel(small_step=-1)
     return [
-        surely_below(f"{near} of the errors of one seed", source, apart.values, 0.25),
-        surely_below(FEWER, source, dimension.isel(small_step=-1).values, 0.0),
+        surely_below(CLAIMS["near"], apart, NEAR, source=source),
+        surely_below(CLAIMS["fewer"], last, 0.0, source=source),
     ]

@@ -1,10 +1,10 @@
 """The non-linear tasks and networks of the paper, as Appendix C and the authors' code have them.
 
-The loss is ½ |x_K − x*|². Errors that are shown and compared are mean squares an output, 2/outputs
-times the loss, as in the authors' code; only so do the levels of Fig. 4 (50 and 5) and the chance
-level of Fig. S4 fit. Weights begin by Eq. 107 in every layer, biases of L_k nodes normal with
-variance 1/L_k. Rates multiply the mean over a batch; the authors' code has the sum for MNIST, so
-that its rates are 1000 times smaller there.
+The loss is ½ |x_K − x*|². Errors that are shown and compared are mean squares per output,
+2/outputs times the loss, as in the authors' code; only then do the levels of Fig. 4 (50 and 5) and
+the chance level of Fig. S4 fit. Weights begin by Eq. 107 in every layer; biases of L_k nodes are
+normal with variance 1/L_k. Rates multiply the mean over a batch; the authors' code has the sum for
+MNIST, so its rates are 1000 times smaller there.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 import learndyn as ld
-from learndyn.networks.affine import Affine
-from learndyn.numerics.checks import one_of
-from learndyn.problems import files, idx, sarcos
+from learndyn.networks.parts.affine import Affine
+from learndyn.problems.readers import files, idx, sarcos
+from learndyn.runtime.checks import one_of
 
 SIGMA = 1e-4  # of the noise at nodes (Appendix C.1)
 _TEACHER = (21, 64, 7)
@@ -35,9 +35,9 @@ def motor(data: str, rows: int = 0) -> Task:
     """A regression with 21 inputs and 7 outputs.
 
     Args:
-        data: "sarcos", from the folder of data files: its training and test file, or where the
-            training file is not there the test file alone, of which every tenth row is for
-            testing. "teacher" needs no files: the noisy answers of a drawn network of tanh units.
+        data: "sarcos", from the folder of data files: its training and test file, or, if the
+            training file is missing, the test file alone, of which every tenth row is for testing.
+            "teacher" needs no files: the noisy answers of a random network of tanh units.
         rows: for training, at most; 0 for all.
 
     Returns:
@@ -86,25 +86,25 @@ def images(data: str, rows: int = 0, *, flat: bool = True) -> Task:
 
     Args:
         data: "mnist", "fashion" or "cifar10", from the folder of data files, or "digits".
-        rows: for training, at most; 0 for all. All others of the files are left out.
+        rows: for training, at most; 0 for all. The others are not used.
         flat: whether an image is a vector; else it is (height, width, channels), and its pixels
             have mean 0 and variance 1 over the training images, channel by channel.
 
     Returns:
         The task.
     """
-    found = _IMAGES[one_of("data", data, tuple(_IMAGES))]()
-    split = _DIGITS_TO_TRAIN if found.training is None else found.training
-    x, y = _pixels(found, split, flat), found.labels.astype(np.int32)
+    read = _IMAGES[one_of("data", data, tuple(_IMAGES))]()
+    split = _DIGITS_TO_TRAIN if read.training is None else read.training
+    x, y = _pixels(read, split, flat), read.labels.astype(np.int32)
     kept = min(split, rows or split)
     train, test = (x[:kept], y[:kept]), (x[split:], y[split:])
-    name = f"{found.name.split(',')[0]}, {len(train[0])} images to train, {len(test[0])} to test"
+    name = f"{read.name.split(',')[0]}, {len(train[0])} images to train, {len(test[0])} to test"
     return Task(ld.Dataset(*train, test=test), name, int(np.prod(x.shape[1:])), 10)
 
 
-def _pixels(found: files.Images, split: int, flat: bool) -> np.ndarray:
+def _pixels(read: files.Images, split: int, flat: bool) -> np.ndarray:
     """What the network sees; bytes stay bytes, which a data set divides by 255 itself."""
-    pixels = np.moveaxis(found.pixels, 1, -1)
+    pixels = np.moveaxis(read.pixels, 1, -1)
     if flat:
         vectors = pixels.reshape(len(pixels), -1)
         whole = vectors.dtype == np.uint8
@@ -121,17 +121,7 @@ def network(task: Task, hidden: Sequence[int], output: str = "identity") -> ld.M
 
 
 def drawn_starts(system: ld.System, key: int, count: int, *, first: float = 1.0) -> list[ld.Start]:
-    """Starts number key, key + 1, …: Eq. 107 in every layer.
-
-    Args:
-        system: whose network is begun.
-        key: of the first.
-        count: how many.
-        first: factor of the first layer's weights and biases (10 in Fig. 4F).
-
-    Returns:
-        The starts.
-    """
+    """Starts number key, key + 1, …: Eq. 107 in every layer, the first times a factor (Fig. 4F)."""
     return [_drawn(system, key + i, first) for i in range(count)]
 
 

@@ -9,59 +9,71 @@ from matplotlib.axes import Axes
 
 from learndyn.plotting import legend
 from learndyn.studies.claims import Claim
-from learndyn.studies.hiratani2022perturbation._curves import Rule, first_step, steps_of, trained
+from learndyn.studies.hiratani2022perturbation._curves import (
+    Rule,
+    first_step,
+    gradient,
+    perturbed,
+    steps_of,
+    trained,
+)
 from learndyn.studies.hiratani2022perturbation._intervals import (
-    exponents,
+    mean_claim,
     surely_above,
     surely_below,
 )
 from learndyn.studies.hiratani2022perturbation._tasks import Task
+from learndyn.studies.statistics import exponents
 
-FALLS = "the largest rate at which it reaches the target falls with the width: exponent"
+Networks = Mapping[int, Any]
+Ladder = tuple[Sequence[float], int]
+Done = Callable[[], None]
+CLAIMS = {
+    "weak": mean_claim("shortest training time under node perturbation grows less than in "
+                       "proportion to the number of nodes: exponent in the hidden width",
+                       "{source}"),
+    "slower": mean_claim("node perturbation is slower than SGD at every width: least logarithm of "
+                         "the ratio of shortest times", "{source}"),
+    "falls": mean_claim("the largest rate at which it reaches the target falls with the width: "
+                        "exponent", "{source}"),
+}  # fmt: skip
 
 
 def times(
-    task: Task,
-    networks: Mapping[int, Any],
-    rule: Rule,
-    rates: Sequence[float],
-    *,
-    target: float,
-    of: str,
-    last: int,
-    points: int,
-    seeds: int,
-    key: int,
-    done: Callable[[], None] = lambda: None,
+    params: Any, task: Task, networks: Networks, rule: Rule, ladder: Ladder, of: str, done: Done
 ) -> xr.DataArray:
-    """Steps until every seed first reaches the target, for every network and rate.
+    """Steps until every seed first reaches the target, (case, rate, seed); NaN where it does not.
 
-    Args:
-        task: what is learnt.
-        networks: number → network.
-        rule: of a rate.
-        rates: the ladder.
-        target: of the test set.
-        of: "test" for an error that falls to it, "accuracy" for one that rises.
-        last: step at which a run ends.
-        points: at which is measured.
-        seeds: how many.
-        key: of the first.
-        done: called after each case.
-
-    Returns:
-        (case, rate, seed), missing where the target is not reached.
+    Of the study's `params`, `target`, `points`, `seeds` and `key` are read. `networks` are by case,
+    a `ladder` is rates and the step at which runs end, and `of` is "test" for an error that falls
+    to the target, or "accuracy", which rises to it.
     """
-    grid, found = steps_of(last, points), []
+    (rates, last), rows = ladder, []
     for network in networks.values():
         for rate in rates:
-            curve = trained(task, network, rule(rate), grid, key=key, seeds=seeds)
-            found.append(first_step(curve[of], target, above=of == "accuracy"))
+            options = {"key": params.key, "seeds": params.seeds}
+            curve = trained(task, network, rule(rate), steps_of(last, params.points), **options)
+            rows.append(first_step(curve[of], params.target, above=of == "accuracy"))
             done()
-    shape = len(networks), len(rates), seeds
-    values = np.reshape([one.values for one in found], shape)
+    values = np.reshape([row.values for row in rows], (len(networks), len(rates), params.seeds))
     coords = {"case": list(networks), "rate": list(rates)}
     return xr.DataArray(values, dims=("case", "rate", "seed"), coords=coords)
+
+
+def ladders(
+    params: Any, task: Task, networks: Networks, ladder: Ladder, of: str, done: Done
+) -> xr.Dataset:
+    """The times under both rules; SGD has `params.sgd_ladder` and `params.sgd_ladder_steps`."""
+    rules = {
+        "np": (perturbed(params.batch), ladder),
+        "sgd": (gradient(params.batch), (params.sgd_ladder, params.sgd_ladder_steps)),
+    }
+    return named(
+        {
+            name: times(params, task, networks, rule, rungs, of, done)
+            for name, (rule, rungs) in rules.items()
+        }
+    )
 
 
 def named(ladders: Mapping[str, xr.DataArray]) -> xr.Dataset:
@@ -70,7 +82,7 @@ def named(ladders: Mapping[str, xr.DataArray]) -> xr.Dataset:
 
 
 def least(times: xr.DataArray) -> xr.DataArray:
-    """The shortest time over rates, by case and seed."""
+    """The shortest time over rates, per case and seed."""
     return times.min(times_rate(times))
 
 
@@ -80,13 +92,13 @@ def times_rate(times: xr.DataArray) -> str:
 
 
 def best_rate(times: xr.DataArray) -> xr.DataArray:
-    """The rate of the shortest time, by case and seed."""
+    """The rate of the shortest time, per case and seed."""
     dim = times_rate(times)
     return times[dim].isel({dim: times.fillna(np.inf).argmin(dim)}).drop_vars(dim, errors="ignore")
 
 
 def stable_rate(times: xr.DataArray) -> xr.DataArray:
-    """The largest rate at which the target is reached, by case and seed."""
+    """The largest rate at which the target is reached, per case and seed."""
     dim = times_rate(times)
     return times[dim].where(times.notnull()).max(dim)
 
@@ -114,19 +126,11 @@ def draw_rates(axis: Axes, times: xr.DataArray, label: str, title: str) -> None:
 
 
 def check_widths(perturbed: xr.DataArray, sgd: xr.DataArray, source: str) -> list[Claim]:
-    """How the shortest time and the best rate depend on the width."""
-    widths = perturbed["case"].values
-    rows = lambda values: values.transpose("seed", "case").values
-    slopes = exponents(widths, rows(least(perturbed)))
-    rates = exponents(widths, rows(stable_rate(perturbed)))
-    ratio = xr.ufuncs.log(least(perturbed) / least(sgd)).transpose("seed", "case")
-    weak = (
-        "shortest training time under node perturbation grows less than in proportion to the "
-        "number of nodes: exponent in the hidden width"
-    )
-    slower = "node perturbation is slower than SGD at every width: least logarithm of the ratio of "
+    """How the shortest time and the largest useful rate depend on the width."""
+    ratio = xr.ufuncs.log(least(perturbed) / least(sgd)).min("case")
+    growth, rates = (exponents(of(perturbed), "case") for of in (least, stable_rate))
     return [
-        surely_below(weak, source, slopes, 1.0),
-        surely_above(slower + "shortest times", source, ratio.min("case").values, 0.0),
-        surely_below(FALLS, source, rates, 0.0),
+        surely_below(CLAIMS["weak"], growth, 1.0, source=source),
+        surely_above(CLAIMS["slower"], ratio, 0.0, source=source),
+        surely_below(CLAIMS["falls"], rates, 0.0, source=source),
     ]

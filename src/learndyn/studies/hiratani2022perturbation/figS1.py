@@ -6,7 +6,6 @@ begin from one student and one teacher. The quick preset trains to a hundredth o
 """
 
 import dataclasses
-from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -15,30 +14,38 @@ from matplotlib.figure import Figure
 from learndyn.analysis import escape_time, fit_line
 from learndyn.plotting import legend, panels
 from learndyn.studies.claims import Claim, claim
-from learndyn.studies.hiratani2022perturbation._minimum import fastest, jackknife
 from learndyn.studies.hiratani2022perturbation._model import L_X, L_Y, SEEDS, TARGET
-from learndyn.studies.hiratani2022perturbation._regression import (
-    RULES,
-    error_curves,
-)
+from learndyn.studies.hiratani2022perturbation._regression import RULES, error_curves
+from learndyn.studies.hiratani2022perturbation._shortest import fastest, jackknife_tolerance
 from learndyn.studies.registry import Report, cases
-from learndyn.studies.statistics import student_bound
+from learndyn.studies.statistics import jackknife, student_bound, student_tolerance
 from learndyn.theory.perturbation import errata, regression, sgd
 
 TITLE = "Linear regression: number of updates against the learning rate"
-LEVEL = 0.01  # chance of a false alarm in each claim
 # Rates in units of 1/K, K exact: the error falls fastest at 1, and grows from 2 on.
 MULTIPLES = (0.3, 0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5, 1.75, 2.1)
 LONGER = 1.6  # than the predicted time: four standard deviations of a run at the largest rate
 GROWTH = 2.0  # minimal times for which the error is followed where it never gets there
-EDGE = 3  # as many of the largest rates tell where the error does not fall any more
+EDGE = 3  # so many of the largest rates show where the error no longer falls
 POINTS = 200  # recorded steps
-SOURCES = {
+LOOKS = {"sgd": ("C0", "o", "SGD"), "node perturbation": ("C1", "s", "node perturbation")}
+FASTER = "runs decay faster than their mean, by half the variance of the logarithm"
+FOURTH = f"{FASTER}; Eq. 102 neglects the 2 that fourth moments add to L_x and L_y"
+QUANTITIES = {
     "smallest number of updates": "Fig. S1, Eq. 9",
     "rate at which it is smallest": "before Eq. 104",
     "largest stable rate": "after Eq. 104",
 }
-LOOKS = {"sgd": ("C0", "o", "SGD"), "node perturbation": ("C1", "s", "node perturbation")}
+CLAIMS = {
+    "exact": claim("{rule}: {what}, with the exact K", "Eqs. 102, 103", kind="finding",
+                   because=FASTER),
+    "large": claim("{rule}: {what}, as for large layers", "{source}", because=FOURTH),
+    "twice": claim("{rule}: largest stable rate over the best one", "after Eq. 104",
+                   because=FASTER),
+    "curve": claim("{rule}: updates at every rate below the largest stable one, with the exact K: "
+                   "largest distance in standard errors", "Eqs. 102, 103", kind="finding",
+                   because="beyond half the variance of the logarithm"),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +63,7 @@ PRESETS = {"quick": Params(target=1e-2), "paper": Params(seeds=2 * SEEDS)}
 def compute(params: Params, report: Report) -> xr.Dataset:
     """Steps to the target and mean rate of decay, for both rules and every rate."""
     jobs = [(rule, multiple) for rule in RULES for multiple in MULTIPLES]
-    rates, found, last = [], [], []
+    rates, curves, last = [], [], []
     for rule, multiple in cases(jobs, report):
         K = regression.noise(L_X, L_Y, rule)
         rates += [float(multiple * regression.optimal_learning_rate(K))]
@@ -66,9 +73,9 @@ def compute(params: Params, report: Report) -> xr.Dataset:
         record = error_curves(rule, rates[-1], steps, POINTS, params.seeds, params.key)
         fell = -np.log(record["error"][:, -1] / record["error"][:, 0]) / record["time"][-1]
         last += [float(record["time"][-1])]
-        found += [(escape_time(record, fraction=params.target), fell)]
+        curves += [(escape_time(record, fraction=params.target), fell)]
     shape = (len(RULES), len(MULTIPLES))
-    values = np.reshape(found, (*shape, 2, params.seeds))
+    values = np.reshape(curves, (*shape, 2, params.seeds))
     dims = ("rule", "multiple", "seed")
     return xr.Dataset(
         {
@@ -105,26 +112,23 @@ def draw(data: xr.Dataset) -> Figure:
 
 def check(data: xr.Dataset) -> list[Claim]:
     """Eq. 9 and its rates for large layers, and exactly; and the whole curve."""
-    return [made for rule in LOOKS for made in _of_rule(data.sel(rule=rule), rule)]
+    return [row for rule in LOOKS for row in _of_rule(data.sel(rule=rule), rule)]
 
 
 def _of_rule(data: xr.Dataset, rule: str) -> list[Claim]:
     name, (values, bounds) = LOOKS[rule][2], _measured(data)
     exact, large = (_expected(data, rule, exact=e) for e in (True, False))
-    chance = f"{LEVEL:.0%} by the jackknife over {data.sizes['seed']} seeds"
-    chance += "; runs decay faster than their mean, by half the variance of the logarithm"
-    fourth = f"{chance}; Eq. 102 neglects the 2 that fourth moments add to L_x and L_y"
-    made = []
-    for i, (what, source) in enumerate(SOURCES.items()):
-        ours = claim(f"{name}: {what}, with the exact K", "Eqs. 102, 103", kind="finding")
-        ended = partial(ours.equals, values[i], exact[i], rate=1 - LEVEL)
-        made += [ended(within=bounds[i], because=chance)]
-        theirs = claim(f"{name}: {what}, as for large layers", source)
-        ended = partial(theirs.equals, values[i], large[i], rate=1 - LEVEL)
-        made += [ended(within=bounds[i] + abs(large[i] - exact[i]), because=fourth)]
-    twice = claim(f"{name}: largest stable rate over the best one", "after Eq. 104")
-    ended = partial(twice.equals, values[-1], 2.0, rate=1 - LEVEL)
-    return [*made, ended(within=bounds[-1], because=chance), _curve(data, rule)]
+    tolerance = lambda value: jackknife_tolerance(value, data.sizes["seed"])
+    rows = []
+    for i, (what, source) in enumerate(QUANTITIES.items()):
+        ours, theirs = (
+            CLAIMS[key].format(rule=name, what=what, source=source) for key in ("exact", "large")
+        )
+        neglected = bounds[i] + abs(large[i] - exact[i])
+        rows += [ours.equals(values[i], exact[i], tolerance(bounds[i]))]
+        rows += [theirs.equals(values[i], large[i], tolerance(neglected))]
+    twice = CLAIMS["twice"].format(rule=name)
+    return [*rows, twice.equals(values[-1], 2.0, tolerance(bounds[-1])), _curve(data, rule)]
 
 
 def _measured(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
@@ -137,7 +141,7 @@ def _measured(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
         return np.array([best.time, best.rate, edge, edge / best.rate])
 
     slower = np.stack([runs[0] * _faster(data).values, runs[1] - _excess(data).values])
-    chance = student_bound(count, level=LEVEL) * jackknife(runs, of)
+    chance = student_bound(count) * jackknife(runs, of)
     return of(runs), chance + abs(of(slower) - of(runs))
 
 
@@ -175,8 +179,7 @@ def _eq9(data: xr.Dataset, rule: str) -> float:
 
 def _curve(data: xr.Dataset, rule: str) -> Claim:
     """All rates at which the error falls."""
-    K = regression.noise(data.L_x, data.L_y, rule)
-    falls = data.sel(multiple=data["multiple"] < 2)
+    K, falls = regression.noise(data.L_x, data.L_y, rule), data.sel(multiple=data["multiple"] < 2)
     closed = xr.apply_ufunc(
         lambda rate: regression.training_time(rate, K, data.target), falls["rate"]
     )
@@ -184,10 +187,7 @@ def _curve(data: xr.Dataset, rule: str) -> Claim:
     error = falls["steps"].std("seed", ddof=1) / np.sqrt(count)
     faster = mean * abs(_faster(falls).isel(seed=0) - 1)
     distance = (abs(mean - closed) - faster) / error
-    said = f"{LOOKS[rule][2]}: updates at every rate below the largest stable one, with the exact K"
-    said += ": largest distance in standard errors"
-    return claim(said, "Eqs. 102, 103", kind="finding").at_most(
-        distance.max(skipna=False), student_bound(count, distance.size, LEVEL), rate=1 - LEVEL,
-        because=f"Student t, {count} seeds, {distance.size} rates, {LEVEL:.0%} together, beyond "
-        "half the variance of the logarithm",
-    )  # fmt: skip
+    entries = distance.size
+    chance = student_tolerance(0.0, count, "seeds", entries=entries)
+    sentence = CLAIMS["curve"].format(rule=LOOKS[rule][2])
+    return sentence.at_most(distance.max(skipna=False), student_bound(count, entries), chance)

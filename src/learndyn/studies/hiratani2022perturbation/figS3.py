@@ -1,12 +1,12 @@
 """Fig. S3: the motor task of Fig. 4 in detail.
 
-A: under SGD the error does not come back. B: steps to a target error under node perturbation,
-against the rate, for several hidden widths. C, D: test error and linear dimension of the hidden
-activity under both rules at a small rate.
+A: under SGD the error does not return. B: steps to a target error under node perturbation, against
+the rate, for several hidden widths. C, D: test error and linear dimension of the hidden activity
+under both rules at a small rate.
 
-Data are those of Fig. 4: SARCOS in the paper preset, the noisy answers of a drawn network in the
-quick one, which needs no file. "As SGD does" in C is read as a distance of at most 25 %, a
-fortieth of the curves' fall on a logarithmic axis in the paper; Appendix C.1 says of D why.
+Data are those of Fig. 4: SARCOS in the paper preset, the noisy answers of a random network in the
+quick one, which needs no file. "As SGD does" in C is read as a distance of at most 25 %, a fortieth
+of the curves' fall on a logarithmic axis in the paper; Appendix C.1 gives the reason for D.
 """
 
 import dataclasses
@@ -15,43 +15,47 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, claim
-from learndyn.studies.hiratani2022perturbation import _times, _verdicts
-from learndyn.studies.hiratani2022perturbation._curves import (
-    Counted,
-    at_rates,
-    gradient,
-    perturbed,
-)
-from learndyn.studies.hiratani2022perturbation._intervals import surely_above
-from learndyn.studies.hiratani2022perturbation._small_rate import (
-    FEWER,
-    check_small,
-    draw_small,
-    small_rate,
-)
+from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies.hiratani2022perturbation import _curves, _readings, _small_rate, _times
+from learndyn.studies.hiratani2022perturbation._intervals import mean_claim, surely_above
+from learndyn.studies.hiratani2022perturbation._readings import NO_RETURN
 from learndyn.studies.hiratani2022perturbation._tasks import motor, network
 from learndyn.studies.registry import Report
 
 TITLE = "Motor task: SGD is stable, times to a target against rates, dimension of activity"
-SOURCE = "Fig. S3{}, Appendix C"
+CLAIMS = {
+    "no return": claim(NO_RETURN, "Fig. S3A, Appendix C",
+                       because="the paper finds only runs that rise at once, or never"),
+    "slower": mean_claim("a smaller rate is slower: logarithm of the time at the smallest rate "
+                         "over the shortest, least over widths", "Fig. S3B, Appendix C"),
+    "largest": claim("no run reaches the target at the largest rate: fraction that does",
+                     "Fig. S3B, Appendix C",
+                     within=Tolerance(0.0, "beyond the largest stable rate")),
+    "best": mean_claim("the best rate is near the largest at which the target is reached: their "
+                       "ratio, least over widths", "Fig. S3B, Appendix C, B.3"),
+    **_small_rate.CLAIMS,
+}  # fmt: skip
+FAILS = {
+    "quick": {
+        CLAIMS["fewer"].name:
+            "inputs of the random network are white and have mean 0, so that hidden activity has "
+            "no principal direction for growing weights to strengthen; the paper's reason needs "
+            "real inputs",
+    },
+    "paper": {
+        CLAIMS["slower"].name:
+            "at the smallest rate the target is not reached within 6000 steps: the time is not "
+            "known",
+    },
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """The figure's settings.
+    """Settings: `sgd_…` of A; `widths`, `ladder`, `target` of B; `small` of C, D; `width` of all.
 
-    Attributes:
-        data: "sarcos" or "teacher".
-        rows: to train on, at most; 0 for all.
-        batch: examples a step.
-        width: hidden width of A, C and D.
-        sgd_rates, sgd_steps: of A.
-        widths, ladder, ladder_steps, target: of B.
-        small, small_steps: rate and last step of C and D.
-        points: at which is measured.
-        seeds: of every case.
-        key: of the first seed.
+    `data` is "sarcos" or "teacher", of which `rows` are used for training at most (0 for all);
+    every case has `seeds`, the first of which is `key`.
     """
 
     data: str = "teacher"
@@ -74,57 +78,34 @@ class Params:
 PRESETS = {
     "quick": Params(),
     "paper": Params(
-        data="sarcos",
-        rows=0,
-        batch=100,
-        width=800,
-        sgd_rates=(1e-5, 1e-4, 1e-3, 1e-2),
-        sgd_steps=10_000,
-        widths=(100, 400, 1600),
-        ladder=(1e-5, 1.8e-5, 3.2e-5, 5.6e-5, 1e-4, 3.2e-4),
-        ladder_steps=6000,
-        target=40.0,
-        small=1e-6,
-        small_steps=60_000,
-        points=60,
+        data="sarcos", rows=0, batch=100, width=800, points=60,
+        sgd_rates=(1e-5, 1e-4, 1e-3, 1e-2), sgd_steps=10_000, widths=(100, 400, 1600),
+        ladder=(1e-5, 1.8e-5, 3.2e-5, 5.6e-5, 1e-4, 3.2e-4), ladder_steps=6000, target=40.0,
+        small=1e-6, small_steps=60_000,
     ),
-}
-_WHITE = (
-    "inputs of the drawn network are white and have mean 0, so that hidden activity has no "
-    "principal direction for growing weights to strengthen; the paper's reason needs real inputs"
-)
-_SLOWER = "a smaller rate is slower: logarithm of the time at the smallest rate over the shortest"
-_CENSORED = (
-    "at the smallest rate the target is not reached within 6000 steps: the time is not known"
-)
-FAILS = {
-    "quick": {FEWER: _WHITE},
-    "paper": {f"{_SLOWER}, least over widths": _CENSORED},
-}
+}  # fmt: skip
 
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """All panels."""
     task = motor(params.data, params.rows)
-    done = Counted(len(params.sgd_rates) + len(params.widths) * len(params.ladder) + 2, report)
-    net = network(task, [params.width])
-    given = {"key": params.key, "seeds": params.seeds, "done": done}
-    sgd = gradient(params.batch)
-    curves = at_rates(task, net, sgd, params.sgd_rates, params.sgd_steps, params.points, **given)
-    nets = {w: network(task, [w]) for w in params.widths}
-    more = {"target": params.target, "of": "test", "last": params.ladder_steps}
-    more |= {"points": params.points, **given}
-    ladder = _times.times(task, nets, perturbed(params.batch), params.ladder, **more)
-    given |= {"last": params.small_steps, "points": params.points, "batch": params.batch}
-    small = small_rate(task, net, params.small, **given)
-    data = xr.merge([curves[["test"]], _times.named({"np": ladder}), small], join="exact")
+    cases = len(params.sgd_rates) + len(params.widths) * len(params.ladder) + 2
+    done, net = _curves.Counted(cases, report), network(task, [params.width])
+    options = {"key": params.key, "seeds": params.seeds, "done": done}
+    grid = params.sgd_rates, params.sgd_steps, params.points
+    curves = _curves.at_rates(task, net, _curves.gradient(params.batch), *grid, **options)
+    networks = {width: network(task, [width]) for width in params.widths}
+    rule, ladder = _curves.perturbed(params.batch), (params.ladder, params.ladder_steps)
+    times = _times.times(params, task, networks, rule, ladder, "test", done)
+    small = _small_rate.small_rate(params, task, net, done)
+    data = xr.merge([curves[["test"]], _times.named({"np": times}), small], join="exact")
     return data.assign_attrs(data=task.name, small=params.small)
 
 
 def draw(data: xr.Dataset) -> Figure:
     """Panels A to D."""
     figure, axes = panels(4, size=(4.6, 3.4))
-    turn = _verdicts.turns(data[["test"]])["turn"]
+    turn = _readings.turns(data[["test"]])["turn"]
     for seed in range(turn.sizes["seed"]):
         axes[0].plot(turn["rate"], turn.isel(seed=seed) + 1, "s", color="k", ms=4, mfc="none")
     axes[0].axhline(float(data["step"].max()), color="0.5", ls="--")
@@ -132,43 +113,22 @@ def draw(data: xr.Dataset) -> Figure:
     axes[0].set_ylabel("step of the least error, + 1")
     legend(axes[0], {"last step": {"ls": "--", "color": "0.5"}}, fontsize=7)
     _times.draw_rates(axes[1], data["np_times"], "width", "B")
-    small = f"η = {data.attrs['small']:g}"
-    draw_small(axes[2], data, "test", f"test error, {small}", "C")
+    _small_rate.draw_small(axes[2], data, "test", "test error", "C")
     axes[2].set_yscale("log")
-    draw_small(axes[3], data, "dimension", f"dimension of activity, {small}", "D")
+    _small_rate.draw_small(axes[3], data, "dimension", "dimension of activity", "D")
     figure.suptitle(data.attrs["data"], fontsize=9)
     return figure
 
 
 def check(data: xr.Dataset) -> list[Claim]:
-    """What each panel shows."""
-    return [_no_return(data), *_rates(data), *check_small(data, SOURCE.format("C, D"))]
-
-
-def _no_return(data: xr.Dataset) -> Claim:
-    found = _verdicts.turns(data[["test"]])
-    lost = found["back"].notnull() & (found["least"] <= _verdicts.HALF)
-    text = (
-        "under SGD no run that has halved its error returns to where it began, at any rate: share "
-        "of runs that do"
-    )
-    because = "the paper finds only runs that rise from the first epoch, or never"
-    return claim(text, SOURCE.format("A")).at_most(float(lost.mean()), 0.0, because=because)
-
-
-def _rates(data: xr.Dataset) -> list[Claim]:
-    """The best rate lies inside of the ladder, near its stable end."""
+    """No return under SGD; the best rate lies inside of the ladder, near its stable end; C, D."""
     times = data["np_times"]
-    slow = xr.ufuncs.log(times.isel(np_rate=0) / _times.least(times)).min("case")
+    slower = xr.ufuncs.log(times.isel(np_rate=0) / _times.least(times)).min("case")
     near = (_times.best_rate(times) / _times.stable_rate(times)).min("case")
-    text = "no run reaches the target at the largest rate: share that does"
-    most = float(times.isel(np_rate=-1).notnull().mean())
-    because = "beyond the largest stable rate"
-    close = "the best rate is near the largest at which the target is reached: their ratio"
     return [
-        surely_above(f"{_SLOWER}, least over widths", SOURCE.format("B"), slow.values, 0.0),
-        claim(text, SOURCE.format("B")).at_most(most, 0.0, because=because),
-        surely_above(
-            f"{close}, least over widths", f"{SOURCE.format('B')}, B.3", near.values, 1 / 3
-        ),
+        CLAIMS["no return"].at_most(_readings.loses(data[["test"]]).mean(), 0.0),
+        surely_above(CLAIMS["slower"], slower, 0.0),
+        CLAIMS["largest"].at_most(times.isel(np_rate=-1).notnull().mean(), 0.0),
+        surely_above(CLAIMS["best"], near, 1 / 3),
+        *_small_rate.check_small(data, "Fig. S3C, D, Appendix C"),
     ]

@@ -2,8 +2,8 @@
 
 A: cosine between the updates of node perturbation and SGD at two accuracies on the way of SGD. B,
 C, G: test error at fixed rates, against the first layer's weights and against time. D: under SGD
-the error does not come back. E: error and dimension of the hidden activity at a small rate. F:
-three hidden layers with every unit's weights kept at their norm (Eq. 108), or with weight decay,
+the error does not return. E: error and dimension of the hidden activity at a small rate. F: three
+hidden layers with every unit's weights kept at their norm (Eq. 108), or with weight decay,
 W ← (1 − η_d) W after every step.
 
 Data are those of Fig. 5: MNIST in the paper preset, scikit-learn's digits in the quick one.
@@ -14,55 +14,61 @@ import dataclasses
 import xarray as xr
 from matplotlib.figure import Figure
 
-from learndyn.plotting import legend, panels
+from learndyn.plotting import panels
 from learndyn.studies.claims import Claim, claim
-from learndyn.studies.hiratani2022perturbation import _verdicts
-from learndyn.studies.hiratani2022perturbation._cosines import (
-    check_cosines,
-    cosines,
-    draw_cosines,
-)
-from learndyn.studies.hiratani2022perturbation._curves import (
-    Counted,
-    at_rates,
-    draw_curves,
-    few_ticks,
-    gradient,
-    perturbed,
-    steps_of,
-    trained,
-)
+from learndyn.studies.hiratani2022perturbation import _cosines, _curves, _readings, _small_rate
 from learndyn.studies.hiratani2022perturbation._decay import regularised
-from learndyn.studies.hiratani2022perturbation._small_rate import (
-    FEWER,
-    check_small,
-    draw_small,
-    small_rate,
+from learndyn.studies.hiratani2022perturbation._intervals import (
+    mean_claim,
+    surely_above,
+    surely_below,
 )
-from learndyn.studies.hiratani2022perturbation._tasks import Task, images, network
+from learndyn.studies.hiratani2022perturbation._readings import (
+    DOES_NOT_RISE,
+    ENDS_BELOW,
+    NO_RETURN,
+    RESURGES,
+    SOONER,
+)
+from learndyn.studies.hiratani2022perturbation._tasks import images, network
 from learndyn.studies.registry import Report
 
 TITLE = "Digits: cosines, growing weights, dimension of activity, weight decay, normalisation"
-SOURCE = "Fig. S4{}, Appendix C"
+CLAIMS = {
+    **_cosines.CLAIMS,
+    "resurges": mean_claim(RESURGES, "Fig. S4B, G, Appendix C"),
+    "swells": mean_claim("weights of the first layer grow with the error's return: logarithm of "
+                         "the growth of ‖W_1‖², at the largest rate minus that at the smallest",
+                         "Fig. S4B, Appendix C"),
+    "sooner": mean_claim(SOONER, "Fig. S4C, Appendix C"),
+    "no return": claim(NO_RETURN, "Fig. S4D, Appendix C",
+                       because="the paper finds only runs that never leave chance, or never "
+                       "return to it"),
+    **_small_rate.CLAIMS,
+    "normalised": mean_claim(f"with normalised weights {ENDS_BELOW}",
+                             "Fig. S4F, Appendix C"),
+    "does not rise": mean_claim(DOES_NOT_RISE, "Fig. S4F, Appendix C"),
+    "decays": mean_claim(f"with the best of the decays {ENDS_BELOW}",
+                         "Fig. S4F, Appendix C"),
+}  # fmt: skip
+_THREE = "three seeds do not decide: their mean is on the right side, the interval is wide"
+FAILS = {
+    "quick": {
+        CLAIMS["fewer"].name:
+            "two thousand steps at the small rate end before weights have expanded, which is the "
+            "paper's reason; there both dimensions still fall alike",
+    },
+    "paper": {CLAIMS["falls"].name: _THREE, CLAIMS["decays"].name: _THREE},
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """The figure's settings.
+    """Settings: `cosine_…`, `levels`, `draws`, `widths` of A; `rates` of B, C, G; `sgd_…` of D.
 
-    Attributes:
-        data: "mnist", "fashion" or "digits".
-        rows: images to train on, at most; 0 for all.
-        batch: examples a step.
-        widths, levels, cosine_rate, cosine_batch, cosine_steps, draws: of A.
-        width: hidden width of B to E and G.
-        rates, steps: of B, C and G.
-        sgd_rates, sgd_steps: of D.
-        small, small_steps: rate and last step of E.
-        deep_width, deep_rate, decays, deep_steps: of F, three hidden layers.
-        points: at which is measured.
-        seeds: of every case.
-        key: of the first seed.
+    `small…` belong to E, `deep_…` and `decays` to F. `data` is "mnist", "fashion" or "digits", of
+    which `rows` are used for training at most (0 for all); `width` is that of B to E and G; every
+    case has `seeds`, the first of which is `key`.
     """
 
     data: str = "digits"
@@ -93,163 +99,72 @@ class Params:
 PRESETS = {
     "quick": Params(),
     "paper": Params(
-        data="mnist",
-        rows=0,
-        batch=1000,
-        widths=(100, 200, 400, 800),
-        levels=(0.9, 0.975),
-        cosine_rate=3.2,
-        cosine_batch=1000,
-        cosine_steps=6000,
-        width=800,
-        rates=(0.032, 0.056, 0.1, 0.18),
-        steps=12_000,
-        sgd_rates=(1.0, 10.0, 100.0),
-        sgd_steps=5000,
-        small=0.01,
-        small_steps=10_000,
-        deep_width=300,
-        deep_rate=0.032,
-        decays=(1e-6, 1e-5, 1e-4),
-        deep_steps=12_000,
-        points=50,
-        seeds=5,
+        data="mnist", rows=0, batch=1000, points=50, seeds=5,
+        widths=(100, 200, 400, 800), levels=(0.9, 0.975), cosine_rate=3.2, cosine_batch=1000,
+        cosine_steps=6000, width=800, rates=(0.032, 0.056, 0.1, 0.18), steps=12_000,
+        sgd_rates=(1.0, 10.0, 100.0), sgd_steps=5000, small_steps=10_000,
+        deep_width=300, deep_rate=0.032, decays=(1e-6, 1e-5, 1e-4), deep_steps=12_000,
     ),
-}
-_EARLY = (
-    "two thousand steps at the small rate end before weights have expanded, which is the paper's "
-    "reason; there both dimensions still fall alike"
-)
-_DECAYS = "with the best of the decays the error ends below that without"
-_THREE = "three seeds do not decide: their mean is on the right side, the interval is wide"
-FAILS = {
-    "quick": {FEWER: _EARLY},
-    "paper": {
-        "cosine of the first layer's updates falls with the hidden width: exponent": _THREE,
-        f"{_DECAYS}: logarithm of the ratio of the errors at the end, largest over cases": _THREE,
-    },
-}
+}  # fmt: skip
 
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """All panels."""
-    task = images(params.data, params.rows)
+    task, points = images(params.data, params.rows), params.points
     fixed = len(params.rates) + len(params.sgd_rates)
-    done = Counted(len(params.widths) + fixed + 2 + 2 + len(params.decays), report)
-    net, points = network(task, [params.width], "softmax"), params.points
-    given = {"key": params.key, "seeds": params.seeds, "done": done}
-    rule, sgd = perturbed(params.batch), gradient(params.batch)
-    curves = at_rates(task, net, rule, params.rates, params.steps, points, **given)
-    steady = at_rates(task, net, sgd, params.sgd_rates, params.sgd_steps, points, **given)
+    done = _curves.Counted(len(params.widths) + fixed + 2 + 2 + len(params.decays), report)
+    made = lambda *hidden: network(task, hidden, "softmax")
+    options = {"key": params.key, "seeds": params.seeds, "done": done}
+    net, rule = made(params.width), _curves.perturbed(params.batch)
+    sgd = _curves.gradient(params.batch)
+    curves = _curves.at_rates(task, net, rule, params.rates, params.steps, points, **options)
+    steady = _curves.at_rates(task, net, sgd, params.sgd_rates, params.sgd_steps, points, **options)
     steady = steady[["test"]].rename(test="sgd_test", rate="sgd_rate", step="sgd_step")
-    given |= {"batch": params.batch, "last": params.small_steps, "points": points}
-    small = small_rate(task, net, params.small, **given)
-    parts = [_cosines(params, task, done), curves[["test", "norm"]], steady, small]
-    data = xr.merge([*parts, _cures(params, task, done)], join="exact")
-    return data.assign_attrs(data=task.name, outputs=task.outputs, small=params.small)
-
-
-def _cosines(params: Params, task: Task, done: Counted) -> xr.Dataset:
-    found = cosines(
-        task,
-        {w: network(task, [w], "softmax") for w in params.widths},
-        rate=params.cosine_rate,
-        batch=params.cosine_batch,
-        steps=steps_of(params.cosine_steps, 25),  # at each, all weights are held
-        levels=params.levels,
-        of="accuracy",
-        draws=params.draws,
-        seeds=params.seeds,
-        key=params.key,
-    )
+    small = _small_rate.small_rate(params, task, net, done)
+    networks = {width: made(width) for width in params.widths}
+    cosines = _cosines.cosines(params, task, networks, 25, "accuracy")
     done(len(params.widths))
-    return found
-
-
-def _cures(params: Params, task: Task, done: Counted) -> xr.Dataset:
-    """F: without a cure, normalised, and with decay, (cure, seed, deep_step)."""
-    net = network(task, [params.deep_width] * 3, "softmax")
-    grid = steps_of(params.deep_steps, params.points)
     rules = regularised(params.deep_rate, params.batch, params.decays)
-    rows = []
-    for rule in rules.values():
-        rows.append(trained(task, net, rule, grid, key=params.key, seeds=params.seeds)["test"])
-        done()
-    joined = xr.concat(rows, xr.Variable("cure", list(rules))).rename(step="deep_step")
-    return xr.Dataset({"deep_test": joined})
+    grid, deep = _curves.steps_of(params.deep_steps, points), made(*[params.deep_width] * 3)
+    cures = _curves.under(rules, "cure", task, deep, grid, **options)[["test"]]
+    cures = cures.rename(test="deep_test", step="deep_step")
+    parts = [cosines, curves[["test", "norm"]], steady, small, cures]
+    data = xr.merge(parts, join="exact")
+    return data.assign_attrs(data=task.name, outputs=task.outputs, small=params.small)
 
 
 def draw(data: xr.Dataset) -> Figure:
     """Panels A to G; E has its inset beside it."""
     figure, axes = panels(8, columns=4, size=(3.9, 3.2))
-    draw_cosines(axes[0], data, "A", " accuracy")
-    found = _verdicts.turns(data[["test"]])
-    for number, rate in enumerate(data["rate"].values):
-        for seed in range(data.sizes["seed"]):
-            one = data.sel(rate=rate).isel(seed=seed)
-            axes[1].plot(one["norm"], one["test"], color=f"C{number}", lw=0.8)
-        draw_curves(axes[7], data["test"].sel(rate=rate), f"C{number}", f"η = {rate:g}")
-    axes[1].set(xscale="log", xlabel="‖W₁‖²", ylabel="test error", title="B")
-    axes[7].set(xscale="log", yscale="log", xlabel="step", ylabel="test error", title="G")
-    legend(axes[7], fontsize=7)
-    axes[2].plot(data["rate"], found["turn"].mean("seed"), "ko-", ms=4, label="least error")
-    axes[2].plot(data["rate"], found["back"].mean("seed"), "o-", color="0.6", ms=4, label="back")
-    axes[2].set(yscale="log", xlabel="learning rate", ylabel="step", title="C")
-    few_ticks(axes[2], data["rate"].values)
-    legend(axes[2], fontsize=7)
-    for number, rate in enumerate(data["sgd_rate"].values):
-        curve = data["sgd_test"].sel(sgd_rate=rate).rename(sgd_step="step")
-        draw_curves(axes[3], curve, f"C{number}", f"SGD, η = {rate:g}")
-    axes[3].set(xscale="log", yscale="log", xlabel="step", ylabel="test error", title="D")
-    legend(axes[3], fontsize=7)
-    small = f"η = {data.attrs['small']:g}"
-    draw_small(axes[4], data, "dimension", f"dimension of activity, {small}", "E")
-    draw_small(axes[5], data, "test", f"test error, {small}", "E, inset")
-    for number, cure in enumerate(data["cure"].values):
-        curve = data["deep_test"].sel(cure=cure).rename(deep_step="step")
-        draw_curves(axes[6], curve, "k" if cure == "normalised" else f"C{number}", str(cure))
-    axes[6].set(xscale="log", yscale="log", xlabel="step", ylabel="test error", title="F")
-    legend(axes[6], fontsize=6)
+    _cosines.draw_cosines(axes[0], data, "A", " accuracy")
+    _readings.draw_plane(axes[1], data, "B")
+    _readings.draw_turns(axes[2], data, "C")
+    _curves.few_ticks(axes[2], data["rate"].values)
+    _curves.draw_family(axes[3], data["sgd_test"], "sgd_rate", "SGD, η = {:g}", title="D")
+    _small_rate.draw_small(axes[4], data, "dimension", "dimension of activity", "E")
+    _small_rate.draw_small(axes[5], data, "test", "test error", "E, inset")
+    cures = {"black": "normalised", "title": "F"}
+    _curves.draw_family(axes[6], data["deep_test"], "cure", "{}", **cures)
+    _curves.draw_family(axes[7], data["test"], "rate", title="G")
     figure.suptitle(data.attrs["data"], fontsize=9)
     return figure
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """What each panel shows."""
-    source = lambda panel: SOURCE.format(panel)
+    grown = _readings.growth(data)
+    lost = _readings.loses(data[["sgd_test"]].rename(sgd_test="test", sgd_step="step"))
+    deep = data["deep_test"].rename(deep_step="step")
+    plain, kept = (deep.sel(cure=cure, drop=True) for cure in ("neither", "normalised"))
+    decayed = _readings.best_decay(deep)
     return [
-        *check_cosines(data, source("A"), int(data.attrs["outputs"])),
-        _verdicts.resurges(data[["test"]], source("B, G")),
-        _verdicts.swells(data[["test", "norm"]], source("B")),
-        _verdicts.sooner(data[["test"]], source("C")),
-        _no_return(data),
-        *check_small(data, source("E")),
-        *_cured(data),
-    ]
-
-
-def _no_return(data: xr.Dataset) -> Claim:
-    test = data["sgd_test"].rename(sgd_step="step", sgd_rate="rate")
-    found = _verdicts.turns(xr.Dataset({"test": test}))
-    lost = found["back"].notnull() & (found["least"] <= _verdicts.HALF)
-    text = (
-        "under SGD no run that has halved its error returns to where it began, at any rate: share "
-        "of runs that do"
-    )
-    because = "the paper finds only runs that never leave chance, or never return to it"
-    return claim(text, SOURCE.format("D")).at_most(float(lost.mean()), 0.0, because=because)
-
-
-def _cured(data: xr.Dataset) -> list[Claim]:
-    one = lambda cure: xr.Dataset(
-        {"test": data["deep_test"].sel(cure=cure, drop=True).rename(deep_step="step")}
-    )
-    plain, source = one("neither"), SOURCE.format("F")
-    decays = [str(c) for c in data["cure"].values if str(c).startswith("decay")]
-    best = min(decays, key=lambda c: float(one(c)["test"].isel(step=-1).mean()))
-    ends = "the error ends below that without"
-    return [
-        _verdicts.cured(plain, one("normalised"), source, f"with normalised weights {ends}"),
-        _verdicts.does_not_rise(one("normalised"), source, "with normalised weights"),
-        _verdicts.cured(plain, one(best), source, _DECAYS),
+        *_cosines.check_cosines(data, "Fig. S4A, Appendix C"),
+        surely_above(CLAIMS["resurges"], _readings.resurgence(data), 0.0),
+        surely_above(CLAIMS["swells"], grown.isel(rate=-1) - grown.isel(rate=0), 0.0),
+        surely_below(CLAIMS["sooner"], _readings.rise_exponents(data), 0.0),
+        CLAIMS["no return"].at_most(lost.mean(), 0.0),
+        *_small_rate.check_small(data, "Fig. S4E, Appendix C"),
+        surely_below(CLAIMS["normalised"], _readings.end_gap(plain, kept), 0.0),
+        surely_below(CLAIMS["does not rise"], _readings.late_slopes(kept), 0.0),
+        surely_below(CLAIMS["decays"], _readings.end_gap(plain, decayed), 0.0),
     ]

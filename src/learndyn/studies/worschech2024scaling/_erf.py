@@ -1,7 +1,7 @@
 """What figures of erf committees share: the plateau (4 to 6, 17 to 19), the late stage (6, 20).
 
-On the plateau students apart from each other are measured: R minus its mean over students has no
-part in the plateau itself.
+How far students are from each other is measured by R minus its mean over students, which is zero on
+the plateau itself.
 """
 
 import numpy as np
@@ -14,47 +14,42 @@ from learndyn.theory.committee.late_stage import deviations, erf_hessian, erf_sy
 from learndyn.theory.committee.late_stage import erf as erf_late
 from learndyn.theory.committee.plateau import erf as erf_plateau
 from learndyn.theory.committee.plateau import erf_uniform
-from learndyn.theory.committee.setting import Setting
+from learndyn.theory.committee.setting import CommitteeSetting
 
 BETA, ETA, SIGMA_J = 0.25, 0.1, 0.01  # of Figs. 4 and 17 to 19
 LATE_M, LATE_ETA, LATE_BETA = 2, 0.25, 1.0  # of Figs. 6, right, and 20
-SETTLED = "what the error still changes: |dε/dα| · max(α, τ/2)"
-FOLDS = "1 + ln M e-folds: the largest of M² deviations leaves first, and growth ends non-linear"
+SETTLED = "how much the error still changes: |dε/dα| · max(α, τ/2)"
 LAST = 2.0  # e-folds over which growth is fitted
-SETTLING = 2.0  # times τ, after which what relaxes is gone
-LINEAR = 0.02  # deviations from the plateau count as small up to this share of R*
+SETTLING = 2.0  # times τ, after which decaying deviations are gone
+LINEAR = 0.02  # deviations from the plateau count as small up to this fraction of R*
 
 
 def plateau_system(L: int, M: int, N: int, sigma_J: float = SIGMA_J) -> ld.System:
-    """K = M units and L levels; N goes down to the next multiple of L."""
+    """K = M units and L levels; N is rounded down to a multiple of L."""
     inputs = ld.PowerLaw(N // L * L, L, BETA)
     return committee_system("erf", inputs, K=M, M=M, eta=ETA, sigma_J=sigma_J)
 
 
 def eigenvalues(system: ld.System) -> np.ndarray:
     """λ_k of the inputs."""
-    return Setting.of(system).spectrum.values
+    return CommitteeSetting.of(system).spectrum.values
 
 
 def predictions(system: ld.System, state: ld.Overlaps) -> xr.Dataset:
-    """Heights and times of the plateau for the teacher of a state: exact, and by the paper.
-
-    Args:
-        system: K = M in the paper's scales.
-        state: whose T is taken.
+    """Heights and growth times of the plateau for the teacher of a state, with K = M.
 
     Returns:
-        R, Q, error and times (of growth, in α, M − 1 of them) with the endings _exact, _13, _95,
-        _99, _116, and the unevenness of T^(1) and T^(2).
+        R, Q, error and the M − 1 growth times in α, exact and by Eqs. 13, 95, 99 and 116, as the
+        endings say; and the unevenness of T^(1) and T^(2).
     """
-    lam, eta = eigenvalues(system), float(Setting.of(system).rule.learning_rate)
+    lam, eta = eigenvalues(system), float(CommitteeSetting.of(system).rule.learning_rate)
     T1, T2 = (moment(state.T, lam, l) for l in (1, 2))
     M, (T, D), (T_2, D_2) = len(T1), erf_uniform.uniform_part(T1), erf_uniform.uniform_part(T2)
     exact = erf_plateau.plateau_state(state.T, lam)
     R, Q = moment(exact.R, lam, 1)[0], float(moment(exact.Q, lam, 1)[0, 0])
     R_13, Q_13 = erf_uniform.plateau_overlaps(T, D, M)
     R_95, Q_95 = erf_uniform.approximate_overlaps(T1)
-    found = {
+    numbers = {
         "R_exact": ("teacher", R),
         "R_95": ("teacher", R_95),
         "R_13": R_13,
@@ -69,13 +64,13 @@ def predictions(system: ld.System, state: ld.Overlaps) -> xr.Dataset:
         "uneven_1": erf_uniform.unevenness(T1),
         "uneven_2": erf_uniform.unevenness(T2),
     }
-    return xr.Dataset(found)
+    return xr.Dataset(numbers)
 
 
 def leaving(record: xr.Dataset, plateau_error: float, fraction: float) -> xr.DataArray:
     """α at which the error falls to a fraction of the plateau's; NaN where it does not.
 
-    All runs of the record begin alike.
+    All runs of the record begin with the same error.
     """
     first = float(record["error"].isel(time=0).mean())
     return ld.analysis.fall_time(record, fraction=fraction * plateau_error / first)
@@ -94,16 +89,13 @@ def spread(record: xr.Dataset) -> xr.DataArray:
 def growth_time(record: xr.Dataset, begin: float, R_star: float) -> float:
     """The e-folding time in α of the students' deviations while they are small.
 
-    Differences in time are fitted: deviations that neither grow nor decay drop out.
+    Differences in time are fitted, so that constant deviations drop out.
 
     Args:
         record: with R at equally spaced times.
-        begin: of the fit at the earliest.
-        R_star: the plateau; the fit ends where a deviation exceeds LINEAR times it, and begins
-            `LAST` e-folds below: what relaxes, and what grows slower, is behind by then.
-
-    Returns:
-        The time.
+        begin: the earliest beginning of the fit.
+        R_star: the plateau; the fit ends where a deviation exceeds LINEAR times it, and begins LAST
+            e-folds below, where decaying and slowly growing deviations are negligible.
     """
     largest = abs(apart(record)).max(["student", "teacher"])
     small = largest <= LINEAR * R_star
@@ -115,12 +107,7 @@ def growth_time(record: xr.Dataset, begin: float, R_star: float) -> float:
 
 
 def linear_stage(record: xr.Dataset, tau: float, R_star: float) -> dict[str, float]:
-    """How long the students' spread grows, between where it has settled and where it is small.
-
-    Args:
-        record: with R.
-        tau: mean time of growth.
-        R_star: the plateau.
+    """How long the students' spread grows linearly, for the mean growth time and the plateau.
 
     Returns:
         `linear_sigma`, the spread at α = SETTLING · τ, and `linear_length`, from there until it is
@@ -139,9 +126,9 @@ def linear_stage(record: xr.Dataset, tau: float, R_star: float) -> dict[str, flo
 
 
 def linear_folds(one: xr.Dataset, R_star: float) -> tuple[float, float]:
-    """e-folds that the linear stage has to take, ln(LINEAR R*/σ), and by how much they may miss.
+    """Expected e-folds of the linear stage, ln(LINEAR R*/σ), and their tolerance.
 
-    The M − 1 times of growth mix; the growth is linear up to LINEAR.
+    The M − 1 growth times mix, and the growth is linear up to LINEAR.
     """
     times = one["times_exact"]
     folds = erf_uniform.escape_length(1.0, LINEAR * R_star, float(one["linear_sigma"]))
@@ -149,17 +136,14 @@ def linear_folds(one: xr.Dataset, R_star: float) -> tuple[float, float]:
 
 
 def flattest_point(record: xr.Dataset, tau: float) -> dict[str, float]:
-    """Where the error changes least on its plateau: height, time, and distance at most.
+    """Where the error changes least on its plateau: height, time, and a bound on its distance.
 
-    What relaxes (faster than 1/α by then) and what escapes (at 2/τ) both lessen the error,
+    Decaying deviations (faster than 1/α by then) and escaping ones (at 2/τ) both lower the error
     exponentially: its distance from the fixed point is at most |dε_g/dα| · max(α, τ/2).
 
     Args:
         record: with the error at equally spaced times.
-        tau: the slowest time of growth.
-
-    Returns:
-        `height`, `flattest`, `distance`.
+        tau: the slowest growth time.
     """
     plateau = ld.analysis.find_plateau(record)
     on_it = record["error"].sel(time=slice(plateau.start, plateau.end))
@@ -169,32 +153,21 @@ def flattest_point(record: xr.Dataset, tau: float) -> dict[str, float]:
     return {"height": float(on_it.sel(time=flattest)), "flattest": flattest, "distance": distance}
 
 
-def departure(record: xr.Dataset, R_star: float) -> float:
-    """α_P of App. C.4: when the largest R first reaches e R*; NaN where it never does."""
-    largest, times = record["R"].max(["student", "teacher"]).values, record["time"].values
-    level = R_star + erf_uniform.departure_size(R_star)
-    beyond = np.flatnonzero(largest >= level)
-    if not len(beyond):
-        return float("nan")
-    around = slice(beyond[0] - 1, beyond[0] + 1)
-    return float(np.interp(level, largest[around], times[around]))
-
-
 def late_stage(L: int, N: int, times: np.ndarray, alpha_0: float, key: int) -> xr.Dataset:
-    """The flow's error and the laws of the late stage that start from its state at α₀.
+    """The flow's error, and the equations of the late stage from its state at α₀.
 
     Args:
         L: number of eigenvalues.
         N: input dimension.
         times: α, increasing; `alpha_0` is among them.
-        alpha_0: where the laws begin.
+        alpha_0: where the equations begin.
         key: seed of teacher and student.
 
     Returns:
         Over time: error; eq121, the first-order error of the flow's own r, s, q, c; leading, the
         error to leading order in J − B; distance |J − B|/|B|; and from α₀ on, NaN before,
-        eq122, linear (the same for the T drawn) and hessian. Beside them slow_rate, the smallest
-        decay rate per α of `linear`.
+        eq122, linear (the same for the drawn T) and hessian. Also slow_rate, the smallest decay
+        rate per α of `linear`.
     """
     inputs, M, eta = ld.PowerLaw(N, L, LATE_BETA), LATE_M, LATE_ETA
     lam, system = inputs.values, committee_system("erf", inputs, K=M, M=M, eta=eta, sigma_J=SIGMA_J)
@@ -215,7 +188,7 @@ def late_stage(L: int, N: int, times: np.ndarray, alpha_0: float, key: int) -> x
         "linear": after(erf_late.late_curve(since, deviations.deviation(begin), T, lam, eta)),
         "hessian": after(erf_hessian.end_curve(since, begin, lam, eta)),
     }
-    found = {name: ("time", np.asarray(values)) for name, values in rows.items()}
+    curves = {name: ("time", np.asarray(values)) for name, values in rows.items()}
     coords = {"time": ("time", times, {"long_name": "α", "unit": "steps / N"})}
     slow_rate = eta * erf_late.late_modes(begin.T, T, lam)[0].min()
-    return xr.Dataset(found, coords).assign(slow_rate=slow_rate)
+    return xr.Dataset(curves, coords).assign(slow_rate=slow_rate)

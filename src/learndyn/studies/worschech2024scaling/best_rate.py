@@ -1,16 +1,14 @@
-"""The learning rate of least error, over β and K = M, by a sweep: a question of our own.
+"""The learning rate with the smallest error, over β and K = M, by a sweep; not in the paper.
 
-Students begin at half of their teachers, so that every level is unlearned alike and nobody waits
-on a plateau. The ODE with all terms in η is solved at rates between ¼ and ¾ of the critical
-one, through the window of the power law; a parabola through the lowest gives rate and error there.
+Students begin at half of their teachers, so that all levels are equally unlearned and there is no
+plateau. The ODE with all terms in η is solved at rates between ¼ and ¾ of the critical one, through
+the window of the power law; a parabola through the lowest points gives rate and error there.
 Expected are the rate and the error of the linearised late stage with its noise, on the same grid,
-and, for the largest β, where the window is long, the limit of long windows. We first guessed
-s/(1+s) of the critical rate for every K, with s = β/(1+β): that is right for one unit alone. The
-guess was given up and the limit derived before the first run of this study; β = 3, where the two
-can be told apart, was chosen by the size of what the limit leaves out. Nothing is drawn. The
-quick preset had L = 128 and 17 rates in its first run, in which every verdict was as it is now,
-and was made smaller for its time; the other one is larger. A point of the sweep was one rate; since
-compiling took most of the time, it now is all rates of one β and K; numbers agreed to 10⁻⁹.
+and, for the largest β, where the window is long, the limit of long windows. Our first guess,
+s/(1+s) of the critical rate for every K with s = β/(1+β), is right for one unit only. Nothing is
+random. The quick preset has fewer β and K, and a smaller L.
+
+Notes: docs/results/worschech2024scaling/best_rate/notes.md.
 """
 
 import dataclasses
@@ -34,11 +32,25 @@ TITLE = "The best learning rate of power-law erf students over β and K, and the
 MIDDLE, LAST = 0.5, 0.75  # of the window, in ln α
 CROSS = {"ms": 7, "mew": 1.2}
 SOURCE = "late stage with its noise, to first order"
+WINDOW = "end and beginning of the window; |Q − T|/(1+s); parabola"
+CLAIMS = {
+    "rate": claim("β = {beta:g}: best rate in the middle of the window, relative gap to theory, "
+                  "worst K", SOURCE, kind="finding",
+                  because="second order in the overlaps, |Q − T|/(1+s); parabola through 3 or 5 "
+                          "rates"),
+    "exponent": claim("β = {beta:g}: exponent of the smallest error, without what theory adds at "
+                      "finite L, worst K", "Sec. 5.2: ε ∝ α^-β/(1+β)", kind="finding",
+                      because="second order in the overlaps, s |Q − T| where the fit begins"),
+    "limit": claim("K = {K}: best rate over the critical one in the middle of a long window",
+                   f"β = {{beta:g}}, {SOURCE}", kind="finding", because=WINDOW),
+    "guess": claim("K = {K}: our first guess, s/(1+s) of the critical rate, misses it, in "
+                   "tolerances", f"β = {{beta:g}}, {SOURCE}", kind="finding", because=WINDOW),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """Sizes; rates in units of the critical one; `begin` is the student's share of its teacher."""
+    """Sizes; rates over the critical one; students begin as `begin` times their teacher."""
 
     betas: tuple[float, ...] = (0.5, 1.0, 3.0)
     units: tuple[int, ...] = (1, 2)
@@ -107,12 +119,12 @@ def _curves(beta: float, K: int, relative: float, params: Params) -> xr.Dataset:
         "linear": best_rate.error(alphas, **size, eta=eta, left=(1 - c) ** 2),
         "far": abs(late["Q"].values - np.eye(K)).max((1, 2)),
     }
-    found = {name: ("place", values) for name, values in curves.items()}
-    return xr.Dataset(found, {"place": place})
+    table = {name: ("place", values) for name, values in curves.items()}
+    return xr.Dataset(table, {"place": place})
 
 
 def _least(data: xr.Dataset, name: str) -> xr.Dataset:
-    """Rate and error of the least error: of a parabola in logarithms, through three or five."""
+    """Rate and value of the smallest error, by a parabola in logarithms through three or five."""
     rates, curves = np.log(data["relative"].values), np.log(data[name])
 
     def read(curve: np.ndarray) -> tuple[float, float, float]:
@@ -122,21 +134,21 @@ def _least(data: xr.Dataset, name: str) -> xr.Dataset:
         near = ld.analysis.fit_minimum(rates, curve)
         return near.x, near.y, abs(wide - near.x)
 
-    found = xr.apply_ufunc(
+    minima = xr.apply_ufunc(
         read, curves, input_core_dims=[["relative"]], output_core_dims=[[], [], []], vectorize=True
     )
-    return xr.Dataset(dict(zip(("rate", "error", "interval"), found, strict=True)))
+    return xr.Dataset(dict(zip(("rate", "error", "interval"), minima, strict=True)))
 
 
 def _exponents(data: xr.Dataset, least: xr.Dataset) -> xr.DataArray:
-    """−d ln ε/d ln α of the least error, fitted from the middle of the window on."""
+    """−d ln ε/d ln α of the smallest error, fitted from the middle of the window on."""
     fit = lambda t, y: -ld.analysis.fit_power_law(t, np.exp(y)).slope
     curves = (each.sel(place=slice(MIDDLE, None)) for each in (data["time"], least["error"]))
     return xr.apply_ufunc(fit, *curves, input_core_dims=[["place"], ["place"]], vectorize=True)
 
 
 def draw(data: xr.Dataset) -> Figure:
-    """Error against rate; best rates against β; the exponents of the least error."""
+    """Error against rate; best rates against β; the exponents of the smallest error."""
     figure, axes = panels(3, columns=3, size=(4.2, 3.7))
     _draw_errors(axes[0], data.sel(place=MIDDLE).isel(K=-1))
     least, linear = _least(data, "error"), _least(data, "linear")
@@ -153,7 +165,7 @@ def draw(data: xr.Dataset) -> Figure:
     axes[2].plot(fine, [learning_curve.exponent(beta) for beta in fine], color="0.3", lw=1.2)
     axes[1].set(xlabel="β", ylabel="best η / $\\eta_c$", ylim=(0, 0.55))
     axes[1].set_title(f"L = {data.attrs['L']}, middle of the window", fontsize=9)
-    axes[2].set(xlabel="β", ylabel="exponent of the least error", ylim=(0, 1))
+    axes[2].set(xlabel="β", ylabel="exponent of the smallest error", ylim=(0, 1))
     axes[2].set_title("from the middle of the window on", fontsize=9)
     for axis, line in zip(axes[1:], ("theory, long window", "β/(1+β)"), strict=True):
         styles = {"theory, finite L": {"color": "0.3", "ls": "", "marker": "x", **CROSS}}
@@ -168,10 +180,11 @@ def _draw_errors(axis, one: xr.Dataset) -> None:
         row, color = one.sel(beta=beta), f"C{i}"
         lowest = float(row["linear"].min())
         axis.plot(one["relative"], row["linear"] / lowest, lw=1.2, color=color)
-        axis.plot(
-            one["relative"], row["error"] / lowest, "o", ms=4, color=color, label=f"β = {beta:g}"
-        )
-    axis.set(xscale="log", yscale="log", xlabel="η / $\\eta_c$", ylabel="error / least in theory")
+        look = {"color": color, "label": f"β = {beta:g}"}
+        axis.plot(one["relative"], row["error"] / lowest, "o", ms=4, **look)
+    axis.set(
+        xscale="log", yscale="log", xlabel="η / $\\eta_c$", ylabel="error / smallest in theory"
+    )
     axis.set_title(f"K = M = {int(one['K'])}: ODE, and theory (lines)", fontsize=9)
     for which in (axis.xaxis, axis.yaxis):
         which.set_major_locator(LogLocator(subs=(1, 1.2, 1.5, 2, 3, 4, 5, 7)))
@@ -184,54 +197,26 @@ def check(data: xr.Dataset) -> list[Claim]:
     """Best rates and exponents against linear theory, worst K; the limit and the guess."""
     least, linear = _least(data, "error"), _least(data, "linear")
     s, far = data["exponent"], data["far"].max("relative").sel(place=MIDDLE)
-    best = least.sel(place=MIDDLE)
+    best, claims = least.sel(place=MIDDLE), []
     gap = abs(best["rate"] - linear["rate"].sel(place=MIDDLE))
-    room = far / (1 + s) + best["interval"]
-    slopes = _exponents(data, least) - _exponents(data, linear)
-    betas = data["beta"].values
-    rates = [_rate(*(each.sel(beta=beta) for each in (gap, room))) for beta in betas]
-    falls = [_slope(*(each.sel(beta=beta) for each in (s, slopes, s * far))) for beta in betas]
-    long = data.assign(best=np.exp(best["rate"]), room=room + data["left_out"]).isel(beta=-1)
-    return [*rates, *falls, *(c for K in data["K"].values for c in _limit(long.sel(K=K)))]
-
-
-def _worst(gap: xr.DataArray, room: xr.DataArray) -> tuple[float, float]:
-    """Gap and room of the K at which the gap is largest in units of the room."""
-    worst = int(np.argmax(abs(gap / room).values))
-    return float(gap[worst]), float(room[worst])
-
-
-def _rate(gap: xr.DataArray, room: xr.DataArray) -> Claim:
-    said = (
-        f"β = {float(gap['beta']):g}: best rate in the middle of the window, relative gap to theory"
-    )
-    measured, within = _worst(gap, room)
-    because = "second order in the overlaps, |Q − T|/(1+s); parabola through 3 or 5 rates"
-    sentence = claim(f"{said}, worst K", SOURCE, kind="finding")
-    return sentence.equals(measured, 0.0, within=within, because=because)
-
-
-def _slope(s: xr.DataArray, gap: xr.DataArray, room: xr.DataArray) -> Claim:
-    said = (
-        f"β = {float(s['beta']):g}: exponent of the least error, less what theory adds at finite L"
-    )
-    (measured, within), expected = _worst(gap, room), float(s[0])
-    because = "second order in the overlaps, s |Q − T| where the fit begins"
-    sentence = claim(f"{said}, worst K", "Sec. 5.2: ε ∝ α^-β/(1+β)", kind="finding")
-    return sentence.equals(expected + measured, expected, within=within, because=because)
+    allowed = far / (1 + s) + best["interval"]
+    more = _exponents(data, least) - _exponents(data, linear)
+    rows = ("rate", 0 * s, gap, allowed), ("exponent", s, more, s * far)
+    for name, *parts in rows:
+        for beta in data["beta"].values:
+            expected, off, within = (each.sel(beta=beta) for each in parts)
+            worst = int(np.argmax(abs(off / within).values))  # over K
+            sentence, at = CLAIMS[name].format(beta=beta), float(expected[worst])
+            claims.append(sentence.equals(at + float(off[worst]), at, within[worst]))
+    long = data.assign(best=np.exp(best["rate"]), allowed=allowed + data["left_out"]).isel(beta=-1)
+    return [*claims, *(row for K in data["K"].values for row in _limit(long.sel(K=K)))]
 
 
 def _limit(one: xr.Dataset) -> list[Claim]:
-    """The limit of long windows, and our first guess where that is another number."""
-    K, limit, within = int(one["K"]), float(one["limit"]), float(one["room"] * one["limit"])
-    because = "end and beginning of the window, |Q − T|/(1+s), parabola"
-    said = f"K = {K}: best rate over the critical one in the middle of a long window"
-    source = f"β = {float(one['beta']):g}, {SOURCE}"
-    holds = claim(said, source, kind="finding").equals(
-        one["best"], limit, within=within, because=because
-    )
-    if K == 1:
-        return [holds]
+    """The limit of long windows, and our first guess where it differs."""
+    fields = {"K": int(one["K"]), "beta": float(one["beta"])}
+    limit, within = float(one["limit"]), float(one["allowed"] * one["limit"])
+    holds = CLAIMS["limit"].format(**fields).equals(one["best"], limit, within)
     missed = float(abs(one["best"] - one["guess"])) / within
-    other = f"K = {K}: our first guess, s/(1+s) of the critical rate, misses it, in tolerances"
-    return [holds, claim(other, source, kind="finding").at_least(missed, 1.0, because=because)]
+    guess = CLAIMS["guess"].format(**fields).at_least(missed, 1.0)
+    return [holds] if fields["K"] == 1 else [holds, guess]

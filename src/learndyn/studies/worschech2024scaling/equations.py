@@ -1,315 +1,84 @@
 """Printed equations that are wrong: printed, corrected and measured.
 
-Each is measured by something that does not contain it: students really trained, single SGD steps,
-samples of the pre-activations, dense algebra, Newton and autodiff on the equations of motion. The
-paper has no such figure; the quick preset averages less than the other one. Eqs. 84, 96 and the
-exponent of 115 are in fig15 and plateau_exact. At T = 1, as in the paper's figures, the prefactor
-that Eq. 115 prints is the corrected one: T and ((1+T)/2)² are both 1, and only the factor 2 in the
-exponent is missing. Here T is not 1.
+Each is measured by something that does not contain it: trained students, single SGD steps, samples
+of the pre-activations, dense algebra, Newton and autodiff on the equations of motion. The paper has
+no such figure; the quick preset averages less than the paper preset. Eqs. 84, 96 and the exponent
+of Eq. 115 are in fig15 and plateau_exact. At T = 1, as in the paper's figures, the printed
+prefactor of Eq. 115 is right: T and ((1+T)/2)² are both 1, and only the factor 2 in the exponent is
+missing. Here T is not 1. The steps for Eq. 18 have η = 20, at which no student would learn: the
+scatter of the part ∝ η is small beside the part ∝ η².
 
-The rows on Eq. 18 take single steps at η = 20, at which no student would learn: the scatter of the
-part ∝ η is small beside the part ∝ η². That was chosen after 20 000 steps at keys 0 to 2, where
-the print misses by 4 tolerances at η = 1; it should miss by six at η = 20 and 40 000 steps.
+Notes: docs/results/worschech2024scaling/equations/notes.md.
 """
 
-import dataclasses
-from typing import NamedTuple
-
-import equinox as eqx
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from scipy import stats
 
-import learndyn as ld
-from learndyn.numerics.gaussian import ACTIVATIONS
-from learndyn.numerics.precision import in_float64
-from learndyn.numerics.quadrature import gaussian_average
-from learndyn.plotting import legend, panels
-from learndyn.simulation import measure_drift
-from learndyn.solving.fixed_points import find_fixed_point, jacobian_spectrum
 from learndyn.studies.claims import Claim, claim
+from learndyn.studies.printed import finish, rows_figure, table
 from learndyn.studies.registry import Report, cases
-from learndyn.studies.worschech2024scaling._linear import units
-from learndyn.studies.worschech2024scaling._model import committee_system
-from learndyn.theory.committee import errata
-from learndyn.theory.committee.dynamics import moments
-from learndyn.theory.committee.late_stage import erf as erf_late
-from learndyn.theory.committee.late_stage import erf_symmetric
-from learndyn.theory.committee.plateau import erf as erf_plateau
-from learndyn.theory.committee.plateau import erf_uniform
-from learndyn.theory.committee.power_law import features, learning_curve
-from learndyn.theory.committee.setting import Setting
+from learndyn.studies.worschech2024scaling._misprints import MEASUREMENTS, Params
 
 TITLE = "Misprints: printed, corrected and measured values of twelve equations"
-Z = 3.3  # standard errors that an average may be off: one in a thousand
-ROUNDING = 1e-9  # relative, of dense algebra and Newton
 LEFT, EXACT = 1e-13, 2e-13  # end of the figure's axis; below, deviations are drawn as arrows
-SPECTRUM = ld.PowerLaw(200, 2, 1.0)
-LAM, PHI = SPECTRUM.values, SPECTRUM.counts / SPECTRUM.dim
-COVARIANCE = np.array(
-    [[1.0, 0.4, 0.5, 0.2], [0.4, 0.8, 0.3, 0.5], [0.5, 0.3, 1.2, 0.6], [0.2, 0.5, 0.6, 0.9]]
-)
-UNIFORM = (0.3, 0.15), (0.2, -0.05)  # T and off-diagonal row sum D of each level
-
-
-class Row(NamedTuple):
-    """One equation: how its quantity was measured, and what the measurement may be off by."""
-
-    equation: str
-    what: str
-    how: str
-    measured: float
-    error: float
-    corrected: float
-    printed: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Params:
-    """Linear students trained, SGD steps averaged, samples of the pre-activations."""
-
-    runs: int = 200
-    trials: int = 40_000
-    samples: int = 400_000
-    key: int = 0
-
-
-PRESETS = {
-    "quick": Params(),
-    "paper": Params(runs=2000, trials=1_000_000, samples=4_000_000),
+QUANTITIES = {  # of the equations, with the sizes that they are measured at
+    "6": "ε_g of a linear student, η = 0.5, α = 2",
+    "11": "ε_g with N_l = 50 of L = 1000 directions trained, α = 100",
+    "17, 122": "largest decay rate over a λ₁, M = 3",
+    "18, dR": "dR^(0)_11/dα over η, K = 2, M = 3",
+    "18, dQ": "part η² of dQ^(0)_11/dα over η², K = 2, M = 3",
+    "19": "ε_g, K = 2, M = 3",
+    "25": "dR^(L−1)/dα of a linear student",
+    "44": "(A₄⁻¹)₁₁, L = 4, η = 1",
+    "91": "I4 = E[g'(z₁) g'(z₂) g(z₃) g(z₄)]",
+    "98": "R*^(2) on the plateau",
+    "99": "ε* on the plateau",
+    "115": "ε* − ε_g where R_ii = R* + r₀",
+    "120": "growth rate beyond η_c, M = 3",
 }
+CLAIMS = {
+    equation: claim(f"Eq. {equation}: {what}", f"Eq. {equation}",
+                    because="uncertainty of the measurement: {how}")
+    .erratum("{printed:.4g}, off by {off:.2g}")
+    for equation, what in QUANTITIES.items()
+}  # fmt: skip
+PRESETS = {"quick": Params(), "paper": Params(runs=2000, trials=1_000_000, samples=4_000_000)}
 
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """All rows, each with what its measurement may be off by."""
-    parts = (_students, _features, _steps, _last_power, _samples, _dense, _plateau, _late)
-    rows = [row for part in cases(parts, report) for row in part(params)]
-    rows.sort(key=lambda row: float(row.equation.split(",")[0]))
-    columns = {name: ("row", [getattr(row, name) for row in rows]) for name in Row._fields[1:]}
-    numbers = {name: ("row", [*map(float, columns[name][1])]) for name in Row._fields[3:]}
-    return xr.Dataset({**columns, **numbers}, {"row": [row.equation for row in rows]})
-
-
-def _students(params: Params) -> list[Row]:
-    """Eq. 6 against linear students at η = 1/2."""
-    eta, alpha = 0.5, 2.0
-    system = committee_system("linear", SPECTRUM, eta=eta, sigma_J=1.0, typical=True)
-    phi = PHI[:, None, None]
-    start, given = ld.start(system, state=ld.Overlaps(phi, 0 * phi, phi)), [0.0, alpha]
-    runs = {"runs": params.runs, "key": params.key, "method": "direct", "dtype": "float64"}
-    last = ld.simulate(system, given, start=start, **runs)["error"].isel(time=-1).values
-    exact = lambda order: ld.solve(system, given, start=start, order=order)["error"].values[-1]
-    right = exact("full")
-    error = Z * last.std(ddof=1) / np.sqrt(params.runs) + abs(exact("finite") - right)
-    printed = errata.printed_eq6(np.array([alpha]), SPECTRUM, eta, 1.0)[0]
-    what = f"ε_g of a linear student, η = {eta:g}, α = {alpha:g}"
-    how = f"{params.runs} students, N = {SPECTRUM.dim}"
-    return [Row("6", what, how, last.mean(), error, right, printed)]
-
-
-def _features(params: Params) -> list[Row]:
-    """Eq. 11 against the sum of Eq. 10."""
-    L, n, alpha, beta = 1000, 50, 100.0, 1.0
-    given, lam = units(L, beta, eta=0.01, sigma_J=0.01), ld.PowerLaw(L, L, beta).values
-    measured = features.error(alpha, lam, n, eta=0.01, sigma_J=0.01)
-    forms = (form(alpha, n, **given) for form in (features.error_integral, errata.printed_eq79))
-    # Euler-Maclaurin: half of the summand at each end of both integrals.
-    ends = float(learning_curve.end_correction(alpha, **{**given, "L": n})) * n / L
-    what = f"ε_g with N_l = {n} of L = {L} directions trained, α = {alpha:g}"
-    return [Row("11", what, "the sum of Eq. 10", measured, 2 * abs(ends), *forms)]
-
-
-def _steps(params: Params) -> list[Row]:
-    """Eq. 18 against the mean of single SGD steps, so large that their part ∝ η² outweighs ∝ η."""
-    eta, K, M = 20.0, 2, 3
-    system = committee_system("erf", SPECTRUM, K=K, M=M, eta=eta, sigma_J=0.5)
-    start, found, error, how = _drift(system, params)
-    state = moments.moments_of(start.state, LAM)
-    right, printed = (form(state, LAM, PHI, eta) for form in (moments.drift, errata.printed_eq18))
-    flow = moments.drift(state, LAM, PHI, eta, "erf", "flow").Q[0, 0, 0]
-    noise = [m.Q[0, 0, 0] - flow for m in (found, right, printed)]
-    ahead = moments.moments_of(_advance(ld.theory_of(system), start.state), LAM)
-    finite = SPECTRUM.dim * (ahead.Q - state.Q)[0, 0, 0]  # the exact mean of a step at this N
-    off = error.Q[0, 0, 0] + abs(finite - right.Q[0, 0, 0])
-    R, Q = (
-        f"{what}, K = {K}, M = {M}"
-        for what in ("dR^(0)_11/dα over η", "part η² of dQ^(0)_11/dα over η²")
-    )
-    return [
-        Row("18, dR", R, how, *(m.R[0, 0, 0] / eta for m in (found, error, right, printed))),
-        Row("18, dQ", Q, how, *(x / eta**2 for x in (noise[0], off, *noise[1:]))),
-    ]
-
-
-@in_float64
-def _advance(theory, state: ld.Overlaps) -> ld.Overlaps:
-    return eqx.filter_jit(lambda theory, state: theory.advance(state))(theory, state)
-
-
-def _last_power(params: Params) -> list[Row]:
-    """Eq. 25 against the mean of single SGD steps."""
-    eta = 0.3
-    system = committee_system("linear", SPECTRUM, eta=eta, sigma_J=0.5)
-    start, found, error, how = _drift(system, params)
-    state = moments.moments_of(start.state, LAM)
-    right = moments.drift(state, LAM, PHI, eta, "linear").R[-1, 0, 0]
-    printed = errata.printed_eq25(state, LAM, PHI, eta)[0][0, 0]
-    values = found.R[-1, 0, 0], error.R[-1, 0, 0], right, printed
-    return [Row("25", "dR^(L−1)/dα of a linear student", how, *values)]
-
-
-def _drift(system: ld.System, params: Params):
-    """A start, the mean drift of its moments, and its error, levels' as if they went together."""
-    start = ld.start(system, key=params.key)
-    drift = measure_drift(system, start, trials=params.trials, key=params.key)
-    mean, error = (moments.moments_of(part, LAM) for part in drift)
-    error = moments.Moments(*(Z * np.asarray(x) for x in (error.Q, error.R, error.T)))
-    return start, mean, error, f"{params.trials} SGD steps, N = {SPECTRUM.dim}"
-
-
-def _samples(params: Params) -> list[Row]:
-    """Eq. 19 against samples of the pre-activations."""
-    K, M, count = 2, 3, params.samples
-    system = committee_system("erf", SPECTRUM, K=K, M=M, eta=1.0, sigma_J=0.7)
-    overlaps, setting = ld.start(system, key=params.key).state, Setting.of(system)
-    state, C = moments.moments_of(overlaps, LAM), moments.moment(overlaps.gram, LAM, 1)
-    drawn = np.random.default_rng(params.key).standard_normal((count, K + M))
-    scales = [-float(setting.student.scale)] * K + [float(setting.teacher.scale)] * M
-    loss = (_erf(drawn @ np.linalg.cholesky(C).T) @ scales) ** 2 / 2
-    error = Z * loss.std() / np.sqrt(count)
-    forms = moments.error(state, LAM), errata.printed_eq19(state, LAM)
-    return [Row("19", f"ε_g, K = {K}, M = {M}", f"{count} samples", loss.mean(), error, *forms)]
-
-
-def _erf(z: np.ndarray) -> np.ndarray:
-    return 2 * stats.norm.cdf(z) - 1
-
-
-def _dense(params: Params) -> list[Row]:
-    """Eq. 91 against a product rule of Gauss and Hermite, Eq. 44 against a dense inverse."""
-    slopes = lambda z: (2 * stats.norm.pdf(z)).prod(axis=1)
-    product = lambda z: slopes(z[:, :2]) * _erf(z[:, 2:]).prod(axis=1)
-    coarse, fine = (gaussian_average(product, COVARIANCE, nodes) for nodes in (14, 20))
-    eta, spectrum = 1.0, ld.PowerLaw(40, 4, 1.0)
-    lam, phi = spectrum.values, spectrum.counts / spectrum.dim
-    corner = float(np.linalg.inv(moments.student_matrix(lam, phi, eta))[0, 0])
-    forms, off = _fourth(COVARIANCE), ROUNDING * abs(corner)
-    corners = moments.inverse_corner(lam, eta), errata.printed_eq44(lam, eta)
-    I4 = "I4 = E[g'(z₁) g'(z₂) g(z₃) g(z₄)]"
-    return [
-        Row("91", I4, "Gauss-Hermite rule", fine, abs(fine - coarse), *forms),
-        Row("44", f"(A₄⁻¹)₁₁, L = 4, η = {eta:g}", "dense inverse", corner, off, *corners),
-    ]
-
-
-@in_float64
-def _fourth(C: np.ndarray) -> tuple[float, float]:
-    return float(ACTIVATIONS["erf"].I4(C)), float(errata.printed_eq91(C))
-
-
-def _plateau(params: Params) -> list[Row]:
-    """Eqs. 98, 99 and 115 against Newton and the error itself, for a uniform T with D ≠ 0."""
-    M, eta = 3, 0.3
-    theory = ld.theory_of(committee_system("erf", SPECTRUM, K=M, M=M, eta=eta, sigma_J=1.0))
-    t = np.stack([erf_uniform.uniform_overlaps(T, D, M) for T, D in UNIFORM])
-    (T1, D1), (T2, D2) = (erf_uniform.uniform_part(moments.moment(t, LAM, l)) for l in (1, 2))
-    mean = np.full((M, M), 1 / M)  # students that are the mean of the teachers
-    begin = ld.Overlaps(mean @ t @ mean, mean @ t, t)
-    found = find_fixed_point(theory, begin, symmetry=erf_plateau.equal_students).state
-    R2 = float(moments.moment(found.R, LAM, 2)[0, 0])
-    forms = erf_uniform.plateau_moments(T2, D2, T1, D1, M), errata.printed_eq98(T2, T1, D1, M)
-    height = float(theory.observe(found)["error"])
-    errors = erf_uniform.plateau_error(T1, D1, M), errata.printed_eq99(T1, D1, M)
-    how = f"Newton, uniform T, M = {M}"
-    return [
-        Row("98", "R*^(2) on the plateau", how, R2, ROUNDING * R2, *(float(f[0]) for f in forms)),
-        Row("99", "ε* on the plateau", how, height, ROUNDING * height, *errors),
-        _depth(theory, t, height, T1, D1),
-    ]
-
-
-def _depth(theory, t: np.ndarray, height: float, T: float, D: float) -> Row:
-    """How far below the plateau's the error is when students part from each other a little."""
-    M, found = t.shape[1], theory.observe(erf_plateau.near_plateau(t, LAM, 1e-3))
-    R, measured = np.asarray(found["R"])[0], height - float(found["error"])
-    r0 = float(R[0] - R.mean())
-    both = erf_uniform.error_escape, errata.printed_eq115
-    what = f"ε* − ε_g where R_ii = R* + r₀, r₀ = {r0:.2g}"
-    forms = (form(0.0, r0, 1.0, T, D, M) for form in both)
-    # The next order is r₀/R*.
-    return Row("115", what, "Eq. 19 by level", measured, measured * r0 / R.mean(), *forms)
-
-
-def _late(params: Params) -> list[Row]:
-    """Eqs. 17, 122 and 120 for M = 3 against the Jacobian at a typical teacher."""
-    M, t = 3, PHI[:, None, None] * np.eye(3)
-    system = lambda eta: committee_system("erf", SPECTRUM, K=M, M=M, eta=eta, sigma_J=1.0)
-    spectrum = lambda eta, order: jacobian_spectrum(
-        ld.theory_of(system(eta)), ld.Overlaps(t, t, t), order
-    )
-    unit = lambda eta: erf_symmetric.rate_unit(M, eta)
-    fastest = -float(np.real(spectrum(1.0, "flow").rates).min() / unit(1.0) / LAM[0])
-    forms = erf_symmetric.late_exponents(M)[1], errata.printed_late_exponents()[1]
-    eta = 2 * M / erf_late.critical_gain(M)
-    growth = float(np.real(spectrum(eta, "full").rates).max())
-    both = (erf_symmetric.late_matrix, errata.printed_late_matrix)
-    tops = (np.real(np.linalg.eigvals(form(LAM, PHI, M, eta))).max() for form in both)
-    growths = [unit(eta) * top for top in tops]
-    what, how = f"largest decay rate over a λ₁, M = {M}", "autodiff Jacobian at the teacher"
-    beyond = f"growth rate beyond η_c, M = {M}"
-    return [
-        Row("17, 122", what, how, fastest, ROUNDING * fastest, *forms),
-        Row("120", beyond, how, growth, ROUNDING * abs(growth), *growths),
-    ]
+    rows = [row for part in cases(MEASUREMENTS, report) for row in part(params)]
+    rows.sort(key=lambda row: [*QUANTITIES].index(row.equation))
+    return table([row._replace(what=QUANTITIES[row.equation] + row.what) for row in rows])
 
 
 def draw(data: xr.Dataset) -> Figure:
     """Relative deviations from the measurement, with what the measurement may be off by."""
-    figure, (axis,) = panels(1, size=(7.0, 0.36 * data.sizes["row"] + 1.2))
-    place, measured = np.arange(data.sizes["row"]), data["measured"]
-    error = np.maximum(abs(data["error"] / measured), 10 * LEFT)
+    figure, axis, place = rows_figure(data, [f"Eq. {row}" for row in data["row"].values], 0.36)
+    error = np.maximum(abs(data["error"] / data["measured"]), 10 * LEFT)
     axis.barh(place, error, left=LEFT, color="0.88", label="uncertainty of the measurement")
     looks = (("printed", "x", "C3", "as printed"), ("corrected", "o", "C0", "corrected"))
     for name, marker, color, label in looks:
-        off = abs(data[name] / measured - 1)
+        off = abs(data[name] / data["measured"] - 1)
         seen = off > EXACT
         look = {"ls": "", "color": color, "ms": 6, "mfc": "none", "mew": 1.5}
         axis.plot(off[seen], place[seen], marker, label=label, **look)
         axis.plot(np.full(int((~seen).sum()), EXACT), place[~seen], "<", **look)
-    axis.plot(
-        [],
-        [],
-        "<",
-        color="C0",
-        mfc="none",
-        mew=1.5,
-        label=f"corrected, below {EXACT:.0e} (rounding)",
-    )
+    exact = f"corrected, below {EXACT:.0e} (rounding)"
+    axis.plot([], [], "<", color="C0", mfc="none", mew=1.5, label=exact)
     axis.set(xscale="log", xlim=(LEFT, 100), xlabel="relative deviation from the measured value")
-    names = [f"Eq. {row}" for row in data["row"].values]
-    axis.set_yticks(place, names)
-    axis.invert_yaxis()
-    axis.grid(axis="y", visible=False)
-    legend(axis, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    finish(axis, 2)
     return figure
 
 
 def check(data: xr.Dataset) -> list[Claim]:
-    """The corrected form holds within the measurement's uncertainty; the print is shown."""
+    """The corrected form holds within the measurement's uncertainty; the printed one does not."""
     return [_erratum(data.sel(row=row)) for row in data["row"].values]
 
 
 def _erratum(one: xr.Dataset) -> Claim:
-    printed, off = float(one["printed"]), abs(float(one["printed"]) / float(one["measured"]) - 1)
-    equation, what, how = (one[name].item() for name in ("row", "what", "how"))
-    return (
-        claim(f"Eq. {equation}: {what}", f"Eq. {equation}")
-        .erratum(f"{printed:.4g}, off by {off:.2g}", printed)
-        .equals(
-            one["measured"],
-            one["corrected"],
-            within=one["error"],
-            because=f"uncertainty of the measurement: {how}",
-        )
-    )
+    printed, measured = float(one["printed"]), float(one["measured"])
+    fields = {"how": one["how"].item(), "printed": printed, "off": abs(printed / measured - 1)}
+    sentence = CLAIMS[one["row"].item()].format(**fields).erratum(value=printed)
+    return sentence.equals(measured, one["corrected"], one["error"])

@@ -1,6 +1,6 @@
 """Fig. 11: coefficients b_k λ̃_k for L = 40 against the eigenvalues, for three learning rates.
 
-Both presets are at the paper's size.
+Both presets have the paper's size.
 """
 
 import dataclasses
@@ -12,9 +12,18 @@ from matplotlib.figure import Figure
 from learndyn.plotting import legend, panels
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report, cases
-from learndyn.studies.worschech2024scaling._linear import coefficient, largest_deviation, modes
+from learndyn.studies.worschech2024scaling._modes import coefficient, largest_deviation, modes
 
 TITLE = "Coefficients of the modes against the eigenvalues, L = 40, for many β and η"
+_DEVIATION = "max |ln(L b_k λ̃_k/λ_k)|, L = {L}"
+CLAIMS = {
+    "limit": claim("b_k = 1/L to order η: max |L b_k − 1| at η = {eta:g} over that at {half:g}",
+                   "App. B.2.1", because="next order in η: the deviation itself"),
+    "eta": claim(f"{_DEVIATION}, grows with η: smallest step in η", "App. B.2.1",
+                 because="an inequality"),
+    "beta": claim(f"{_DEVIATION}, grows as β falls: smallest step in β", "App. B.2.1",
+                  because="an inequality"),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +48,7 @@ def compute(params: Params, report: Report) -> xr.Dataset:
 
 
 def draw(data: xr.Dataset) -> Figure:
-    """One panel for each of the paper's learning rates."""
+    """One panel per learning rate of the paper."""
     figure, axes = panels(data.sizes["eta"] - 2, columns=3, size=(3.8, 3.4))
     for axis, eta in zip(axes, data["eta"].values[2:], strict=True):
         for number, beta in enumerate(data["beta"].values):
@@ -57,25 +66,13 @@ def draw(data: xr.Dataset) -> Figure:
 def check(data: xr.Dataset) -> list[Claim]:
     """The limit of small η, the growth with η, and the order in β."""
     deviation = largest_deviation(data).transpose("eta", "beta").values
-    rows = ("grows with η: smallest step in η", "grows as β falls: smallest step in β")
-    name = f"max |ln(L b_k λ̃_k/λ_k)|, L = {data.attrs['L']}"
-    rising = [
-        claim(f"{name}, {what}", "App. B.2.1").at_least(
-            np.diff(deviation, axis=axis).min(), 0.0, because="an order"
-        )
-        for axis, what in enumerate(rows)
-    ]
-    return [_limit(data), *rising]
-
-
-def _limit(data: xr.Dataset) -> Claim:
-    """Halving a small η halves what b_k differs from 1/L, up to the difference itself."""
+    # Halving a small η halves the distance of b_k from 1/L, up to that distance itself.
     half, whole = (abs(data["Lb"].isel(eta=i) - 1).max("k") for i in (0, 1))
     ratio, eta = whole / half, float(data["eta"][1])
-    said = f"b_k = 1/L to order η: max |L b_k − 1| at η = {eta:g} over that at {eta / 2:g}"
-    return claim(said, "App. B.2.1").equals(
-        ratio[int(np.argmax(abs(ratio - 2).values))],
-        2.0,
-        within=2 * whole.max(),
-        because="next order in η: the deviation itself",
-    )
+    farthest = ratio[int(np.argmax(abs(ratio - 2).values))]
+    rising = [
+        CLAIMS[name].format(L=data.attrs["L"]).at_least(np.diff(deviation, axis=axis).min(), 0.0)
+        for axis, name in enumerate(("eta", "beta"))
+    ]
+    limit = CLAIMS["limit"].format(eta=eta, half=eta / 2)
+    return [limit.equals(farthest, 2.0, 2 * whole.max()), *rising]

@@ -1,7 +1,7 @@
-"""Fig. 12: spectrum of B at general learning rate, and its difference from the eigenvalues.
+"""Fig. 12: the spectrum of B at any learning rate, and its difference from the eigenvalues.
 
-The paper goes to L = 150 with arbitrary precision. The quick preset adds L = 1000, the other
-L = 10⁴ besides.
+The paper goes to L = 150 with arbitrary precision. The quick preset adds L = 1000, the paper
+preset L = 1000 and 10⁴.
 """
 
 import dataclasses
@@ -11,39 +11,42 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from learndyn.plotting import panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, Tolerance, claim
 from learndyn.studies.registry import Report, cases
-from learndyn.studies.worschech2024scaling._linear import (
-    CLOSE,
-    HIDDEN,
-    draw_modes,
-    legend_beside,
-    modes_by_size,
-)
+from learndyn.studies.worschech2024scaling import _modes
+from learndyn.studies.worschech2024scaling._sums import VISIBLE
 
 TITLE = "Spectrum of B = 2 A₁ + ϵ U against that of the data, for many L"
+SIZES = (10, 15, 20, 25, 50, 75, 100, 125, 150)  # of the paper
+# The last two are what a rank-one matrix does to a spectrum: trace and interlacing.
+CLAIMS = {
+    "perturbed": claim("{column}: the pure power law of the spectrum is perturbed: largest "
+                       "ln(2λ_k/|λ_B,k|), smallest over L", "App. B.2.1, Fig. 12",
+                       because=VISIBLE.because),
+    "trace": claim("{column}: Σ_k (2λ_k − |λ_B,k|) over T^(2) is ϵ, L up to {L}; farthest",
+                   "Eq. 27", kind="theorem", because="rounding, L terms"),
+    "outside": claim("{column}: |λ_B,k|/2 outside λ_k+1 … λ_k, number of k and L", "App. B.2.1",
+                     kind="theorem", within=Tolerance(0.0, "integers")),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class Params:
     """Numbers of eigenvalues; (ϵ, β) of the two columns, with a = 2."""
 
-    sizes: tuple[int, ...] = (10, 15, 20, 25, 50, 75, 100, 125, 150, 1000)
+    sizes: tuple[int, ...] = (*SIZES, 1000)
     epsilons: tuple[float, ...] = (1.0, 0.5)
     betas: tuple[float, ...] = (0.1, 1.0)
 
 
-PRESETS = {
-    "quick": Params(),
-    "paper": Params(sizes=(10, 15, 20, 25, 50, 75, 100, 125, 150, 1000, 10_000)),
-}
+PRESETS = {"quick": Params(), "paper": Params(sizes=(*SIZES, 1000, 10_000))}
 
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """The modes for each column and L."""
     columns = [*zip(params.epsilons, params.betas, strict=True)]
     rows = [
-        modes_by_size(params.sizes, beta, epsilon).assign(epsilon=epsilon, beta=beta)
+        _modes.modes_by_size(params.sizes, beta, epsilon).assign(epsilon=epsilon, beta=beta)
         for epsilon, beta in cases(columns, report)
     ]
     return xr.concat(rows, "column")
@@ -52,17 +55,15 @@ def compute(params: Params, report: Report) -> xr.Dataset:
 def draw(data: xr.Dataset) -> Figure:
     """Above |λ_B,k| = 2 λ̃_k, below 2 λ_k − |λ_B,k|."""
     figure, axes = panels(4)
+    labels = r"$|\lambda_{B,k}|$", r"$2\lambda_k - |\lambda_{B,k}|$"
     for column in range(2):
         one = data.isel(column=column)
-        rows = {
-            r"$|\lambda_{B,k}|$": 2 * one["rate"],
-            r"$2\lambda_k - |\lambda_{B,k}|$": _shift(one),
-        }
-        for axis, (label, values) in zip(axes[column::2], rows.items(), strict=True):
-            draw_modes(axis, values)
+        rows = zip(axes[column::2], labels, (2 * one["rate"], _shift(one)), strict=True)
+        for axis, label, values in rows:
+            _modes.draw_modes(axis, values)
             axis.set_ylabel(label)
             axis.set_title(_name(one), fontsize=9)
-    legend_beside(figure)
+    _modes.legend_beside(figure)
     return figure
 
 
@@ -75,26 +76,19 @@ def _name(one: xr.Dataset) -> str:
 
 
 def check(data: xr.Dataset) -> list[Claim]:
-    """What a rank-one matrix does to a spectrum: trace and interlacing."""
-    return [found for column in range(2) for found in _of_column(data.isel(column=column))]
+    """The spectrum is perturbed, by a matrix of rank one."""
+    return [row for column in range(2) for row in _column(data.isel(column=column))]
 
 
-def _of_column(one: xr.Dataset) -> list[Claim]:
-    largest, epsilon = int(one["L"].max()), one["epsilon"]
-    trace = _shift(one).sum("k") / (one["lam"] ** 2).sum("k") * one["L"]
+def _column(one: xr.Dataset) -> list[Claim]:
+    L, lam, rate, epsilon = int(one["L"].max()), one["lam"], one["rate"], one["epsilon"]
+    trace = _shift(one).sum("k") / (lam**2).sum("k") * one["L"]
     farthest = trace[int(np.argmax(abs(trace - epsilon).values))]
-    below = one["lam"].shift(k=-1).fillna(0.0)
-    outside = (one["rate"] > one["lam"]) | (one["rate"] < below)
-    ours = lambda what, source: claim(f"{_name(one)}: {what}", source, kind="theorem")
-    rounding = largest * np.finfo(float).eps
-    bent = xr.ufuncs.log(one["lam"] / one["rate"]).max("k").min("L")
-    said = "the pure power law of the spectrum is perturbed: largest ln(2λ_k/|λ_B,k|), least L"
+    outside = (rate > lam) | (rate < lam.shift(k=-1).fillna(0.0))
+    bent = xr.ufuncs.log(lam / rate).max("k").min("L")
+    sentence = lambda name: CLAIMS[name].format(column=_name(one), L=L)
     return [
-        claim(f"{_name(one)}: {said}", "App. B.2.1, Fig. 12").at_least(bent, CLOSE, because=HIDDEN),
-        ours(f"Σ_k (2λ_k − |λ_B,k|) over T^(2) is ϵ, L to {largest}; farthest", "Eq. 27").equals(
-            farthest, epsilon, within=rounding, because="rounding, L terms"
-        ),
-        ours("|λ_B,k|/2 outside λ_k+1 … λ_k, number of k and L", "App. B.2.1").equals(
-            outside.sum(), 0.0, within=0.0, because="integers"
-        ),
+        sentence("perturbed").at_least(bent, VISIBLE.value),
+        sentence("trace").equals(farthest, epsilon, L * np.finfo(float).eps),
+        sentence("outside").equals(outside.sum(), 0.0),
     ]

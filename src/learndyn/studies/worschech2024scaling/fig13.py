@@ -1,6 +1,6 @@
 """Fig. 13: the learning rate raises the error without changing its scaling.
 
-Both presets are at the paper's size.
+Both presets have the paper's size.
 """
 
 import dataclasses
@@ -11,22 +11,32 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, Tolerance, claim
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.worschech2024scaling._linear import units
 from learndyn.studies.worschech2024scaling._model import committee_system
 from learndyn.theory.committee.dynamics import linear
 from learndyn.theory.committee.power_law import corrections, learning_curve
-from learndyn.theory.committee.setting import Setting
+from learndyn.theory.committee.setting import CommitteeSetting
 
 TITLE = "Eq. 6 against Eq. 8 for three learning rates"
+CLAIMS = {
+    "above": claim("Eq. 6 over Eq. 8, smallest over α and η",
+                   "Sec. 4.1: consistently above the small learning rate solution",
+                   within=Tolerance(1e-12, "rounding")),
+    "factor": claim("η = {eta:g}: Eq. 6 over Eq. 8 in the middle of the window is 2/(2 − η)",
+                    "Fig. 13", kind="finding", because="next order, η/(2 − η) · ε(α)/ε(0)"),
+    "exponent": claim("η = {eta:g}: exponent of Eq. 6 in the window is that of Eq. 8",
+                      "App. B.2.1: increases the error without changing its scaling",
+                      because="a factor that varies by η/(2 − η) · ε(α)/ε(0) over the fit"),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """The figure's; σ_J² = 0 is its square being below rounding.
+    """The figure's; σ_J = 0 is taken as a number whose square is below rounding.
 
-    Fits are over the third quarter of the window, in ln α: before, the factor still varies by more
+    Fits are over the third quarter of the window, in ln α. Earlier, the factor still varies by more
     than exponents differ, and a fit would exclude nothing.
     """
 
@@ -52,7 +62,7 @@ def _curves(params: Params, eta: float) -> xr.Dataset:
     system = committee_system("linear", spectrum, eta=eta, sigma_J=params.sigma_J)
     given = units(params.L, params.beta, eta=eta)
     alpha = np.geomspace(*learning_curve.window(**given), params.points)
-    curve = lambda order: linear.mean_curve(Setting.of(system), alpha, order)["error"]
+    curve = lambda order: linear.mean_curve(CommitteeSetting.of(system), alpha, order)["error"]
     left = corrections.noise_remainder(alpha, sigma_J=params.sigma_J, **given)
     rows = {"alpha": alpha, "full": curve("full"), "flow": curve("flow"), "left_out": left}
     return xr.Dataset({name: ("point", values) for name, values in rows.items()})
@@ -62,11 +72,11 @@ def draw(data: xr.Dataset) -> Figure:
     """The curves for each learning rate, and last their ratio."""
     figure, axes = panels(data.sizes["eta"] + 1)
     for number, eta in enumerate(data["eta"].values):
-        one = data.sel(eta=eta)
-        axes[number].plot(one["alpha"], one["full"], color="C1", label="Eq. 6, corrected")
-        axes[number].plot(one["alpha"], one["flow"], color="C0", label="Eq. 8, η → 0")
-        axes[number].set(xscale="log", yscale="log", ylabel="generalisation error")
-        axes[number].set_title(f"η = {eta:g}", fontsize=9)
+        one, axis = data.sel(eta=eta), axes[number]
+        axis.plot(one["alpha"], one["full"], color="C1", label="Eq. 6, corrected")
+        axis.plot(one["alpha"], one["flow"], color="C0", label="Eq. 8, η → 0")
+        axis.set(xscale="log", yscale="log", ylabel="generalisation error")
+        axis.set_title(f"η = {eta:g}", fontsize=9)
         ratio, color = one["full"] / one["flow"], f"C{number + 2}"
         axes[-1].plot(one["alpha"], ratio, color=color, label=f"η = {eta:g}")
         axes[-1].axhline(corrections.noise_factor(eta), color=color, lw=0.8, ls=":")
@@ -81,36 +91,23 @@ def draw(data: xr.Dataset) -> Figure:
 
 def check(data: xr.Dataset) -> list[Claim]:
     """Above Eq. 8, by the factor 2/(2 − η), with the same exponent."""
-    source = "Sec. 4.1: consistently above the small learning rate solution"
-    above = claim("Eq. 6 over Eq. 8, smallest over α and η", source).at_least(
-        (data["full"] / data["flow"]).min(), 1.0, within=1e-12, because="rounding"
-    )
-    rows = [data.sel(eta=eta) for eta in data["eta"].values]
-    return [above, *(found for one in rows for found in (_factor(one), _exponent(one)))]
+    return [
+        CLAIMS["above"].at_least((data["full"] / data["flow"]).min(), 1.0),
+        *(row for eta in data["eta"].values for row in _rate(data.sel(eta=eta), float(eta))),
+    ]
 
 
-def _factor(one: xr.Dataset) -> Claim:
-    eta, middle = float(one["eta"]), one.isel(point=one.sizes["point"] // 2)
-    expected = corrections.noise_factor(eta)
-    said = f"η = {eta:g}: Eq. 6 over Eq. 8 in the middle of the window is 2/(2 − η)"
-    return claim(said, "Fig. 13", kind="finding").equals(
-        middle["full"] / middle["flow"],
-        expected,
-        within=expected * middle["left_out"],
-        because="next order, η/(2 − η) · ε(α)/ε(0)",
-    )
-
-
-def _exponent(one: xr.Dataset) -> Claim:
+def _rate(one: xr.Dataset, eta: float) -> list[Claim]:
+    """The factor in the middle of the window, and the exponent in its third quarter."""
     quarter = one.sizes["point"] // 4
+    middle = one.isel(point=one.sizes["point"] // 2)
     part = one.isel(point=slice(2 * quarter, 3 * quarter + 1))
+    factor, exponent = (CLAIMS[name].format(eta=eta) for name in ("factor", "exponent"))
+    size, ratio = corrections.noise_factor(eta), middle["full"] / middle["flow"]
     alpha, left_out = part["alpha"].values, float(part["left_out"].max())
     fit = lambda name: ld.analysis.fit_cut_power_law(alpha, part[name].values).exponent
-    flow = fit("flow")
-    said = f"η = {float(one['eta']):g}: exponent of Eq. 6 in the window is that of Eq. 8"
-    return claim(said, "App. B.2.1: increases the error without changing its scaling").equals(
-        fit("full"),
-        flow,
-        within=ld.analysis.cut_power_law_tolerance(alpha, left_out, flow),
-        because="a factor that varies by η/(2 − η) · ε(α)/ε(0) over the fit",
-    )
+    tolerance = ld.analysis.cut_power_law_tolerance(alpha, left_out, fit("flow"))
+    return [
+        factor.equals(ratio, size, size * middle["left_out"]),
+        exponent.equals(fit("full"), fit("flow"), tolerance),
+    ]

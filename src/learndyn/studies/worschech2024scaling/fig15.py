@@ -1,8 +1,8 @@
 """Fig. 15: learning curves of a student that is not trained in the eigenbasis of its inputs.
 
-Gaussian inputs of a power-law spectrum in a random frame; the first N_l coordinates are
-trained. Every network has its own teacher and student, the same for every N_l; the frame is one.
-The quick preset has a smaller N, two N_l, a shorter time and few starts.
+Gaussian inputs of a power-law spectrum in a random frame; the first N_l coordinates are trained.
+Every network has its own teacher and student, the same for every N_l; the frame is one. The quick
+preset has a smaller N, two values of N_l, a shorter time and few starts.
 """
 
 import dataclasses
@@ -14,21 +14,25 @@ from scipy import stats
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, Tolerance, claim
 from learndyn.studies.registry import Report, cases
-from learndyn.studies.worschech2024scaling._linear import (
-    LEVEL,
-    draw_starts,
-    follows_flow,
-    ratio_to_flow,
-    step_times,
-)
+from learndyn.studies.statistics import student_tolerance
+from learndyn.studies.worschech2024scaling import _linear
 from learndyn.studies.worschech2024scaling._model import committee_system
 from learndyn.theory.committee.dynamics import linear
 from learndyn.theory.committee.power_law import features, given_frame
-from learndyn.theory.committee.setting import Setting
+from learndyn.theory.committee.setting import CommitteeSetting
 
 TITLE = "Generalisation error with N_l trained coordinates, outside the eigenbasis"
+SOURCE = "Eqs. 83 and 84, the factors in an order that exists"  # of the curves
+CLAIMS = {
+    "first curve": _linear.FOLLOWS
+    .erratum("vectors in front of matrices, products that do not exist"),
+    "other curves": _linear.FOLLOWS,
+    "end": claim("N_l = {n}: mean error of networks at α = {alpha:g}", "Eq. 88, Fig. 15"),
+    "eigenbasis": claim("N_l = {n}: mean error of networks over that in the eigenbasis",
+                        "App. B.3.1, Fig. 16", because="an inequality"),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,20 +73,16 @@ def _curves(params: Params, inputs: ld.Gaussian, n: int) -> xr.Dataset:
         committee_system("linear", each, eta=eta, sigma_J=sigma_J, trainable=n)
         for each in (inputs, inputs.spectrum)
     )
-    lam, times = inputs.spectrum.values, step_times(params.horizon, params.points, system)
+    lam, times = inputs.spectrum.values, _linear.step_times(params.horizon, params.points, system)
     Sigma = inputs.from_eigenbasis(inputs.from_eigenbasis(np.diag(lam)).T)
     keys = range(params.key * params.starts, (params.key + 1) * params.starts)
     starts = [ld.start(system, key=key) for key in keys]
     probes = {"rows": lambda model: model.weights[0]}
     runs = ld.simulate(system, times, starts=starts, key=keys[0], method="direct", probes=probes)
     error = lambda rows, start: given_frame.weights_error(Sigma, rows, start.teacher[0])
-    flow = lambda start: given_frame.trajectory(
-        times, Sigma, n, start.weights[0], start.teacher[0], eta
-    )
+    flow = lambda s: given_frame.trajectory(times, Sigma, n, s.weights[0], s.teacher[0], eta)
     pairs = [*zip(runs["rows"].isel(run=0).values, starts, strict=True)]
-    full, slow = (
-        linear.mean_curve(Setting.of(inside), times, o)["error"] for o in ("full", "flow")
-    )
+    curve = lambda order: linear.mean_curve(CommitteeSetting.of(inside), times, order)["error"]
     return xr.Dataset(
         {
             "networks": (("start", "time"), np.stack([error(*pair) for pair in pairs])),
@@ -91,7 +91,7 @@ def _curves(params: Params, inputs: ld.Gaussian, n: int) -> xr.Dataset:
             "asymptote": given_frame.mean_asymptote(Sigma, n, sigma_J=sigma_J),
             "eigenbasis": features.asymptote(lam, n, sigma_J=sigma_J),
             # An upper bound here: trained coordinates of the eigenbasis have the largest variance.
-            "left_out": ("time", full / slow - 1),
+            "left_out": ("time", curve("full") / curve("flow") - 1),
         },
         {"time": ("time", times, {"long_name": "α = steps / N"})},
     )
@@ -101,7 +101,7 @@ def draw(data: xr.Dataset) -> Figure:
     """Networks as markers over the flow from their starts, and Eq. 88."""
     figure, (axis,) = panels(1, size=(6.0, 4.2))
     for i in range(data.sizes["n"]):
-        draw_starts(axis, data.isel(n=i), f"C{i}")
+        _linear.draw_starts(axis, data.isel(n=i), f"C{i}")
         axis.axhline(float(data["asymptote"][i]), ls=":", color=f"C{i}", lw=1)
     N, beta, eta = (data.attrs[name] for name in ("N", "beta", "eta"))
     styles = {
@@ -119,37 +119,31 @@ def draw(data: xr.Dataset) -> Figure:
 def check(data: xr.Dataset) -> list[Claim]:
     """The whole curve and its end for every N_l, and the price of not having the eigenbasis."""
     rows = [data.isel(n=i) for i in range(data.sizes["n"])]
-    printed = "vectors in front of matrices, products that do not exist"
-    price = f"N_l = {int(rows[0]['n'])}: mean error of networks over that in the eigenbasis"
+    first, price = rows[0], CLAIMS["eigenbasis"].format(n=int(rows[0]["n"]))
+    curve = lambda one, printed="": _linear.follows_flow(
+        one, one["left_out"].values, f"N_l = {int(one['n'])}", SOURCE, printed
+    )
     return [
-        _curve(rows[0], printed),
-        *map(_curve, rows[1:]),
+        curve(first, CLAIMS["first curve"].printed),
+        *map(curve, rows[1:]),
         *map(_end, rows),
-        claim(price, "App. B.3.1, Fig. 16").at_least(
-            _mean_error(rows[0]) / float(rows[0]["eigenbasis"]), 1.0, because="none: an inequality"
-        ),
+        price.at_least(_mean_error(first) / float(first["eigenbasis"]), 1.0),
     ]
-
-
-def _curve(one: xr.Dataset, printed: str = "") -> Claim:
-    source = "Eqs. 83 and 84, its factors in an order that exists"
-    return follows_flow(one, one["left_out"].values, f"N_l = {int(one['n'])}", source, printed)
 
 
 def _mean_error(one: xr.Dataset) -> float:
     """Of networks at the end: the mean of all starts, corrected by what these networks do."""
     last = one.isel(time=-1)
-    return float(last["theory"]) * float(ratio_to_flow(last).value)
+    return float(last["theory"]) * float(_linear.ratio_to_flow(last).value)
 
 
 def _end(one: xr.Dataset) -> Claim:
     last, limit = one.isel(time=-1), float(one["asymptote"])
-    theory, chance = float(last["theory"]), ratio_to_flow(last).allowed()
-    said = f"N_l = {int(one['n'])}: mean error of networks at α = {float(last['time']):g}"
-    return claim(said, "Eq. 88, Fig. 15").equals(
-        _mean_error(one),
-        limit,
-        within=theory - limit + theory * float(last["left_out"]) + theory * float(chance),
-        because=f"what is left to learn, next order in η, Student t at {LEVEL:.0%}",
-        rate=1 - LEVEL,
+    theory, ratio = float(last["theory"]), _linear.ratio_to_flow(last)
+    tolerance = (
+        Tolerance(theory - limit, "what is left to learn")
+        + Tolerance(theory * float(last["left_out"]), "next order in η")
+        + student_tolerance(theory * ratio.error, ratio.starts, "starts")
     )
+    sentence = CLAIMS["end"].format(n=int(one["n"]), alpha=float(last["time"]))
+    return sentence.equals(_mean_error(one), limit, tolerance)

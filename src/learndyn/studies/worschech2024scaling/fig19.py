@@ -1,42 +1,48 @@
 """Fig. 19: the length of the plateau for several L (M = 4) and several M (L = 10).
 
-One start each, flow limit. The paper does not name L of the right panel; that of Fig. 4 is taken,
-and M = 8 runs on until it has left. The quick preset has fewer cases. N goes down to a multiple
-of L. Predicted is how long the growth is linear, as in Fig. 4. The failing row of the paper preset
-was listed after its run.
+One start each, in the flow limit. Predicted is how long the growth is linear, as in Fig. 4. The
+paper does not name L of the right panel: that of Fig. 4 is taken, and M = 8 runs until it has left
+the plateau. N is rounded down to a multiple of L. The quick preset has fewer cases.
+
+Notes: docs/results/worschech2024scaling/fig19/notes.md.
 """
 
 import dataclasses
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report, cases
-from learndyn.studies.worschech2024scaling._erf import (
-    LINEAR,
-    SETTLING,
-    SIGMA_J,
-    growth_time,
-    linear_folds,
-    linear_stage,
-    plateau_system,
-    predictions,
-    spread,
-)
+from learndyn.studies.worschech2024scaling import _erf
 from learndyn.theory.committee import errata
 from learndyn.theory.committee.plateau import erf_uniform
 
 TITLE = "Length of the plateau against the number of levels and of hidden units (Fig. 19)"
-_ALONE = "one time of growth: nothing mixes, the room is 0.02 alone, and 0.03 is not explained"
-FAILS = {
-    "paper": {"L = 10, M = 2: e-folds from α = 2 τ until students are apart by 2% of R*": _ALONE}
-}
+SMALL = f"{100 * _erf.LINEAR:g} % of R*"
+CLAIMS = {
+    "L": claim("time of growth on the plateau falls with L (ratio nearest to one)",
+               "Eq. 15, Fig. 19", because="an inequality"),
+    "M": claim("time of growth on the plateau rises with M (ratio nearest to one)",
+               "Eq. 15, Fig. 19", because="an inequality"),
+    "formula": claim("Eq. 116 against the mean of the exact rates, in unevenness of T^(2) squared",
+                     "Eq. 116", because="second order in T^(2) − uniform part"),
+    "growth": claim("L = {L}, M = {M}: e-folding time of R on the plateau",
+                    "Eq. 116, Fig. 19; exact rates",
+                    because=f"exact times {{low:.0f}} … {{high:.0f}} mix; linear up to {SMALL}"),
+    "length": claim(f"L = {{L}}, M = {{M}}: e-folds from α = {_erf.SETTLING:g} τ until students "
+                    f"are apart by {SMALL}", "Eq. 117, Fig. 19",
+                    because=f"times of growth mix; linear up to {SMALL}")
+    .erratum("½ ln N besides, {printed:.1f}"),
+}  # fmt: skip
+_ALONE = "one time of growth: nothing mixes, the tolerance is 0.02 alone, and 0.03 is not explained"
+FAILS = {"paper": {CLAIMS["length"].format(L=10, M=2, printed=0).statement: _ALONE}}
 LINES = 0.68  # height of vertical lines, below the legend
-WIDE = 6  # of the line on which the prediction is marked
+WIDE = 6  # width of the line on which the prediction is marked
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +68,7 @@ PRESETS = {
 
 
 def compute(params: Params, report: Report) -> xr.Dataset:
-    """The flow from one start for each case, and what is predicted for its teacher."""
+    """The flow from one start per case, and what is predicted for its teacher."""
     pairs = [*zip(params.L, params.M, strict=True)]
     rows = [_one(params, L, M) for L, M in cases(pairs, report)]
     coords = {"L": ("case", list(params.L)), "M": ("case", list(params.M))}
@@ -71,23 +77,23 @@ def compute(params: Params, report: Report) -> xr.Dataset:
 
 
 def _one(params: Params, L: int, M: int) -> xr.Dataset:
-    system = plateau_system(L, M, params.N)
+    system = _erf.plateau_system(L, M, params.N)
     start = ld.start(system, key=params.key)
-    expected = predictions(system, start.state)
+    expected = _erf.predictions(system, start.state)
     growing, uniform = expected["times_exact"], float(expected["time_116"])
     tau, R_star = 1 / float((1 / growing).mean()), float(expected["R_exact"].max())
     times = np.linspace(0, params.lasts * tau, params.points)
     record = ld.solve(system, times, start=start, order="flow")
-    sigma_P = float(spread(record).interp(time=params.begin))
-    linear = linear_stage(record, tau, R_star)
-    folds, miss = linear_folds(expected.assign(linear), R_star)
-    printed = uniform, R_star, sigma_P, SIGMA_J, system.dim
+    sigma_P = float(_erf.spread(record).interp(time=params.begin))
+    linear = _erf.linear_stage(record, tau, R_star)
+    folds, miss = _erf.linear_folds(expected.assign(linear), R_star)
+    printed = uniform, R_star, sigma_P, _erf.SIGMA_J, system.dim
     return xr.Dataset(
         {
             "time": ("number", times),
             "error": ("number", record["error"].values),
             "height": float(record["error"].interp(time=params.begin)),
-            "growth": growth_time(record, params.begin, R_star),
+            "growth": _erf.growth_time(record, params.begin, R_star),
             "length": linear["linear_length"],
             "folds": folds,
             "folds_miss": miss,
@@ -122,17 +128,15 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
-def _draw_case(axis, one: xr.Dataset, name: str, color: str, begin: float) -> None:
-    label = f"{name} = {int(one[name])}"
-    axis.plot(one["time"], one["error"], color=color, lw=1.4, label=label)
-    tau, start = float(one["tau"]), SETTLING * float(one["tau"])
-    end = start + tau * float(one["folds"])
-    axis.axvline(end, color=color, ls="--", lw=1.2, ymax=LINES)
+def _draw_case(axis: Axes, one: xr.Dataset, name: str, color: str, begin: float) -> None:
+    axis.plot(one["time"], one["error"], color=color, lw=1.4, label=f"{name} = {int(one[name])}")
+    tau, start = float(one["tau"]), _erf.SETTLING * float(one["tau"])
+    end, measured = start + tau * float(one["folds"]), start + float(one["length"])
     linear = one.isel(number=((one["time"] >= start) & (one["time"] <= end)).values)
     axis.plot(linear["time"], linear["error"], color=color, lw=WIDE, alpha=0.3)
-    measured = start + float(one["length"])
     height = float(np.interp(measured, one["time"], one["error"]))
     axis.plot(measured, height, "o", color=color, ms=5, mfc="none")
+    axis.axvline(end, color=color, ls="--", lw=1.2, ymax=LINES)
     axis.axvline(begin + float(one["printed"]), color=color, ls=":", lw=1.2, ymax=LINES)
 
 
@@ -147,52 +151,25 @@ def check(data: xr.Dataset) -> list[Claim]:
     by_levels, by_units = (part["growth"].values for part in _parts(data))
     rows = [data.isel(case=case) for case in range(data.sizes["case"])]
     miss = np.abs(data["time_116"] / data["tau"] - 1) / data["uneven_2"] ** 2
-    step = lambda how: claim(
-        f"time of growth on the plateau {how} (ratio nearest to one)", "Eq. 15, Fig. 19"
-    )
-    formula = "Eq. 116 against the mean of the exact rates, in unevenness of T^(2) squared"
     return [
-        step("falls with L").at_most(
-            (by_levels[1:] / by_levels[:-1]).max(), 1.0, because="the order itself"
-        ),
-        step("rises with M").at_least(
-            (by_units[1:] / by_units[:-1]).min(), 1.0, because="the order itself"
-        ),
-        claim(formula, "Eq. 116").at_most(
-            miss.max(), 1.0, because="second order in T^(2) − uniform part"
-        ),
+        CLAIMS["L"].at_most((by_levels[1:] / by_levels[:-1]).max(), 1.0),
+        CLAIMS["M"].at_least((by_units[1:] / by_units[:-1]).min(), 1.0),
+        CLAIMS["formula"].at_most(miss.max(), 1.0),
         *map(_growth, rows),
         *map(_length, rows),
     ]
 
 
 def _growth(one: xr.Dataset) -> Claim:
-    low, high, tau = (float(one[name]) for name in ("fastest", "slowest", "tau"))
-    said = f"{_name(one)}: e-folding time of R on the plateau"
-    return claim(said, "Eq. 116, Fig. 19; exact rates").equals(
-        one["growth"],
-        (low + high) / 2,
-        within=(high - low) / 2 + LINEAR * tau,
-        because=f"exact ones of {low:.0f} … {high:.0f} mix; linear up to {LINEAR:.0%} of R*",
-    )
+    low, high = float(one["fastest"]), float(one["slowest"])
+    sentence = CLAIMS["growth"].format(L=int(one["L"]), M=int(one["M"]), low=low, high=high)
+    tolerance = (high - low) / 2 + _erf.LINEAR * float(one["tau"])
+    return sentence.equals(one["growth"], (low + high) / 2, tolerance)
 
 
 def _length(one: xr.Dataset) -> Claim:
-    said = f"{_name(one)}: e-folds from α = {SETTLING:g} τ until students are apart by "
-    said += f"{LINEAR:.0%} of R*"
-    folds, extra = float(one["folds"]), erf_uniform.printed_extra_folds(int(one.attrs["N"]))
-    printed = f"½ ln N besides, {folds + extra:.1f}"
-    return (
-        claim(said, "Eq. 117, Fig. 19")
-        .erratum(printed, folds + extra)
-        .equals(
-            one["length"] / one["tau"],
-            folds,
-            within=one["folds_miss"],
-            because=f"times of growth mix; linear up to {LINEAR:.0%} of R*",
-        )
-    )
-
-
-def _name(one: xr.Dataset) -> str:
-    return f"L = {int(one['L'])}, M = {int(one['M'])}"
+    folds = float(one["folds"])
+    printed = folds + erf_uniform.printed_extra_folds(int(one.attrs["N"]))
+    sentence = CLAIMS["length"].format(L=int(one["L"]), M=int(one["M"]), printed=printed)
+    length = one["length"] / one["tau"]
+    return sentence.erratum(value=printed).equals(length, folds, one["folds_miss"])

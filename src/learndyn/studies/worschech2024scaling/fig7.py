@@ -1,7 +1,7 @@
-"""Fig. 7: the sum of Eq. 47, its integral, and the two bounds on their gap (β = 0.5).
+"""Fig. 7: the sum of Eq. 47, its integral, and the two bounds on their difference (β = 0.5).
 
-Both presets are at the paper's size. The caption's learning rate 1/(2λ₊) ≈ 0.001 is 0.0095,
-and this is what the left panel has.
+Both presets have the paper's size. The caption gives the learning rate 1/(2λ₊) as ≈ 0.001; it is
+0.0095, and this is what the left panel has.
 """
 
 import dataclasses
@@ -10,13 +10,31 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from learndyn.plotting import panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, Tolerance, claim
 from learndyn.studies.registry import Report, cases
-from learndyn.studies.worschech2024scaling import _linear
+from learndyn.studies.worschech2024scaling import _sums
+from learndyn.studies.worschech2024scaling._linear import units
 from learndyn.theory.committee.power_law import learning_curve
 
 TITLE = "Sum and integral: the corrections of order 0 and the worst-case bound"
+CLAIMS = _sums.CLAIMS | {
+    "rate": claim("η at which order 0 is enough from α = 1 on: 1/(2λ₊)", "Fig. 7, caption",
+                  within=Tolerance(5e-5, "digits of the corrected number"))
+    .erratum("1/(2λ₊) ≈ 0.001", 0.001),
+    "valid": claim("{panel}: order 0 is valid from α = 1/(2ηλ₊)", "Fig. 7, caption",
+                   within=Tolerance(5.0, "digits of the printed number")),
+    "worst": claim("sum − integral at α = 0 (η → 0), the worst case",
+                   "App. B.2, bound before Eq. 49", within=Tolerance(1e-12, "rounding"))
+    .erratum("L^-(1+β) in the bracket, not half of it: {worst:.8f}"),
+    "bound": claim("{panel}: sum − integral over the worst-case bound, largest",
+                   "App. B.2, bound before Eq. 49", kind="theorem", because="a bound"),
+    "no bound": claim("{panel}: order 0 is close but no upper bound: sum over it, largest",
+                      "Fig. 7, caption", because="a bound would leave 1 or less")
+    .erratum("the upper bound is given by the 0th order corrections"),
+    "orders": claim("{panel}: |sum − integral| over (f(1) + f(L))/2 + ∫|f''|/8", "Eq. 49",
+                    because="a bound")
+    .erratum("f(1) exp(−2ηλ₊α) as the bound; exceeded from 2ηλ₊α = {first:.1f} on"),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,71 +54,40 @@ PRESETS = {"quick": Params(), "paper": Params()}
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """Left: η = 1/(2λ₊). Right: a learning rate far below."""
-    edge, _ = learning_curve.window(**_linear.units(params.L, params.beta, eta=1.0))
+    L, beta = params.L, params.beta
+    edge, _ = learning_curve.window(**units(L, beta, eta=1.0))
     rows = [
-        _linear.sums(
-            np.geomspace(1.0, last, params.points), params.L, params.beta, eta, params.sigma_J
-        )
+        _sums.sums(np.geomspace(1.0, last, params.points), L, beta, eta, params.sigma_J)
         for eta, last in cases([*zip((edge, params.small_eta), params.last, strict=True)], report)
     ]
     return xr.concat(rows, "panel")
 
 
 def draw(data: xr.Dataset) -> Figure:
-    """As in the paper, with the worst-case bound in the right panel."""
-    figure, axes = panels(2)
-    for axis, one in zip(axes, _linear.each_panel(data), strict=True):
-        rows = {
-            "integral, Eq. 50": one["integral"],
-            "integral + order 0": one["integral"] + one["ends"],
-        }
-        if axis is axes[1]:
-            rows["integral + worst-case bound"] = one["integral"] + one["worst_bound"]
-        _linear.draw_sums(axis, one, rows)
-    return figure
+    """As in the paper, with the worst-case bound at the small learning rate."""
+    worst = lambda one: {"integral + worst-case bound": one["integral"] + one["worst_bound"]}
+    right = lambda one: worst(one) if one["eta"] < data["eta"].max() else {}
+    return _sums.draw_sums(data, lambda one: _sums.with_order_zero(one) | right(one))
 
 
 def check(data: xr.Dataset) -> list[Claim]:
     """The learning rate of the caption, the worst case, and both panels' bounds."""
-    left, right = _linear.each_panel(data)
-    caption, before = "Fig. 7, caption", "App. B.2, bound before Eq. 49"
-    name, worst = _linear.label(right), float(right["worst_bound"])
+    left, right = _sums.each_panel(data)
+    large, small, worst = _sums.label(left), _sums.label(right), float(right["worst_bound"])
+    # As printed, order 0 decays as exp(−2ηλ₊α); f(L)/2 and the higher orders do not.
+    part = _sums.late(left)
+    gap, order_zero = abs(_sums.gap(part)), part["integral"] + part["ends"]
+    first = (part["alpha"] / part["alpha_min"])[np.argmax((gap > part["printed_bound"]).values)]
+    orders = CLAIMS["orders"].format(panel=large, first=float(first))
     return [
-        claim("η at which order 0 is enough from α = 1 on: 1/(2λ₊)", caption)
-        .erratum("1/(2λ₊) ≈ 0.001", 0.001)
-        .equals(left["eta"], 0.0095, within=5e-5, because="digits of the corrected number"),
-        claim(f"{name}: order 0 is valid from α = 1/(2ηλ₊)", caption).equals(
-            right["alpha_min"], 950.0, within=5.0, because="digits of the printed number"
-        ),
-        claim("sum − integral at α = 0 (η → 0), the worst case", before)
-        .erratum(f"L^-(1+β) in the bracket, not half of it: {worst:.8f}", worst)
-        .equals(right["gap_at_zero"], right["initial_gap"], within=1e-12, because="rounding"),
-        claim(
-            f"{name}: sum − integral over the worst-case bound, largest", before, kind="theorem"
-        ).at_most((_linear.gap(right) / right["worst_bound"]).max(), 1.0, because="a bound"),
-        _linear.enough_claim(left),
-        _linear.ends_claim(left),
-        _linear.ends_claim(right),
-        *_order_zero(left),
-    ]
-
-
-def _order_zero(left: xr.Dataset) -> list[Claim]:
-    """Printed it decays as exp(−2ηλ₊α); f(L)/2 and the higher orders do not."""
-    part, name = _linear.late(left), _linear.label(left)
-    gap = abs(_linear.gap(part))
-    first = float(part["alpha"][np.argmax((gap > part["printed_bound"]).values)])
-    first = first / float(part["alpha_min"])
-    no_bound = f"{name}: order 0 is close but no upper bound: sum over it, largest"
-    return [
-        claim(no_bound, "Fig. 7, caption")
-        .erratum("the upper bound is given by the 0th order corrections")
-        .at_least(
-            (part["sum"] / (part["integral"] + part["ends"])).max(),
-            1.0,
-            because="a bound would leave 1 or less",
-        ),
-        claim(f"{name}: |sum − integral| over (f(1) + f(L))/2 + ∫|f''|/8", "Eq. 49")
-        .erratum(f"f(1) exp(−2ηλ₊α) as the bound; exceeded from 2ηλ₊α = {first:.1f} on")
-        .at_most((gap / (part["ends"] + part["remainder"])).max(), 1.0, because="a bound"),
-    ]
+        CLAIMS["rate"].equals(left["eta"], 0.0095),
+        CLAIMS["valid"].format(panel=small).equals(right["alpha_min"], 950.0),
+        CLAIMS["worst"].format(worst=worst).erratum(value=worst)
+        .equals(right["gap_at_zero"], right["initial_gap"]),
+        CLAIMS["bound"].format(panel=small).at_most((_sums.gap(right) / worst).max(), 1.0),
+        _sums.enough_claim(left),
+        _sums.ends_claim(left),
+        _sums.ends_claim(right),
+        CLAIMS["no bound"].format(panel=large).at_least((part["sum"] / order_zero).max(), 1.0),
+        orders.at_most((gap / (part["ends"] + part["remainder"])).max(), 1.0),
+    ]  # fmt: skip

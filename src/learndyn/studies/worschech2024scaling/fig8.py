@@ -1,6 +1,6 @@
 """Fig. 8: at a usual learning rate (η = 0.01) order 0 of Euler-Maclaurin is enough.
 
-Both presets are at the paper's size.
+Both presets have the paper's size.
 """
 
 import dataclasses
@@ -9,12 +9,17 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from learndyn.plotting import panels
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report, cases
-from learndyn.studies.worschech2024scaling import _linear
+from learndyn.studies.worschech2024scaling import _sums
 
 TITLE = "Sum and integral with corrections of order 0, for β = 0.5 and 0.01"
+_ALONE = "{panel}: integral alone over the sum, at ten times α = 1/(2ηλ₊)"
+CLAIMS = _sums.CLAIMS | {
+    "close": claim(f"{_ALONE}, approximates", "App. B.2, before Eq. 50", within=_sums.VISIBLE),
+    "alone": claim(_ALONE, "App. B.2, before Eq. 50", kind="theorem",
+                   because="order 0, (f(1) + f(L))/2, and the next order, ∫|f''|/8"),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,42 +38,29 @@ PRESETS = {"quick": Params(), "paper": Params()}
 
 
 def compute(params: Params, report: Report) -> xr.Dataset:
-    """One panel for each β."""
+    """One panel per β."""
     alpha = np.geomspace(1.0, params.last, params.points)
-    form = lambda beta: _linear.sums(alpha, params.L, beta, params.eta, params.sigma_J)
+    form = lambda beta: _sums.sums(alpha, params.L, beta, params.eta, params.sigma_J)
     return xr.concat([form(beta) for beta in cases(params.betas, report)], "panel")
 
 
 def draw(data: xr.Dataset) -> Figure:
     """The sum, the integral, and the integral with order 0."""
-    figure, axes = panels(data.sizes["panel"])
-    for axis, one in zip(axes, _linear.each_panel(data), strict=True):
-        ends = one["integral"] + one["ends"]
-        rows = {"integral, Eq. 50": one["integral"], "integral + order 0": ends}
-        _linear.draw_sums(axis, one, rows)
-    return figure
+    return _sums.draw_sums(data, _sums.with_order_zero)
 
 
 def check(data: xr.Dataset) -> list[Claim]:
-    """Order 0 is enough; without it the integral is low at first and right later."""
-    rows = _linear.each_panel(data)
-    both = lambda one: (_linear.enough_claim(one), _linear.ends_claim(one), *_alone(one))
-    return [found for one in rows for found in both(one)]
+    """Order 0 is enough; the integral alone is too small at first and right later."""
+    return [row for one in _sums.each_panel(data) for row in _panel(one)]
 
 
-def _alone(one: xr.Dataset) -> list[Claim]:
-    """At ten times the beginning of the window f(1) is gone."""
-    at, said = _linear.at(one, 10.0), "integral alone over sum, ten times 1/(2ηλ₊) on"
-    name, source = f"{_linear.label(one)}: {said}", "App. B.2, before Eq. 50"
-    ratio = float(at["integral"] / at["sum"])
+def _panel(one: xr.Dataset) -> list[Claim]:
+    later = _sums.at(one, 10.0)  # f(1) is gone by then
+    ratio = later["integral"] / later["sum"]
+    close, alone = (CLAIMS[name].format(panel=_sums.label(one)) for name in ("close", "alone"))
     return [
-        claim(f"{name}, approximates", source).equals(
-            ratio, 1.0, within=_linear.CLOSE, because=_linear.HIDDEN
-        ),
-        claim(name, source, kind="theorem").equals(
-            ratio,
-            1.0,
-            within=(at["ends"] + at["remainder"]) / at["sum"],
-            because="order 0, (f(1) + f(L))/2, and the next, ∫|f''|/8",
-        ),
+        _sums.enough_claim(one),
+        _sums.ends_claim(one),
+        close.equals(ratio, 1.0),
+        alone.equals(ratio, 1.0, (later["ends"] + later["remainder"]) / later["sum"]),
     ]

@@ -1,22 +1,22 @@
 """The tasks of chapter 4: two or ten classes of images, and polynomials of normal inputs.
 
-Inputs are images (height, width, channels), centred and scaled: CIFAR-10 by the channels' means and
-standard deviations that the author's programs have, other images by those of all pixels of the
-classes taken. Labels of two classes are −1 and 1, of ten the unit vectors. The thesis has "MSE" as
-the loss: the mean of r² over examples and outputs (`Task.problem`).
+Inputs are images (height, width, channels), centred and scaled: CIFAR-10 by the means and standard
+deviations of the channels in the author's programs, other images by those of all pixels of the
+chosen classes. Labels of two classes are −1 and 1, those of ten the unit vectors. The loss is the
+thesis's "MSE", the mean of r² over examples and outputs (`Task.problem`).
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
 import learndyn as ld
-from learndyn.problems.celeba import celeba
-from learndyn.problems.files import cifar10, digits
-from learndyn.problems.idx import fashion_mnist, mnist
-from learndyn.problems.usps import usps
+from learndyn.problems.readers.celeba import celeba
+from learndyn.problems.readers.files import cifar10, digits
+from learndyn.problems.readers.idx import fashion_mnist, mnist
+from learndyn.problems.readers.usps import usps
 
 DIM, NOISE = 100, 0.1  # of the polynomial tasks (App. C.6)
 CIFAR = np.array([[0.4914, 0.4822, 0.4465], [0.2023, 0.1994, 0.2010]])
@@ -37,16 +37,10 @@ TERMS = {
 
 
 class Task(NamedTuple):
-    """Examples to learn.
+    """Examples to learn, and their name for records and figures."""
 
-    Attributes:
-        x: (examples, height, width, channels), or (examples, inputs) for polynomials.
-        y: (examples,), or (examples, classes).
-        name: what they are, for records and figures.
-    """
-
-    x: np.ndarray
-    y: np.ndarray
+    x: np.ndarray  # (examples, height, width, channels), or (examples, inputs) for polynomials
+    y: np.ndarray  # (examples,), or (examples, classes)
     name: str
 
     @property
@@ -56,52 +50,37 @@ class Task(NamedTuple):
 
     @property
     def problem(self) -> ld.Dataset:
-        """The examples with the mean of r² as the loss (Eq. 4.1; of outputs too, Fig. C.5)."""
+        """The examples with the mean of r² as the loss (Eq. 4.1; over outputs too, Fig. C.5)."""
         return ld.Dataset(self.x, self.y, loss_scale=1 / self.y[0].size)
 
 
 def images(
     data: str, sizes: Sequence[int], key: int, classes: Sequence[int] = (7, 9)
 ) -> list[Task]:
-    """Disjoint sets of images of some classes, drawn without replacement by the key.
+    """Disjoint sets of so many images of some classes, drawn without replacement by the key.
 
-    Args:
-        data: a name among `READERS`.
-        sizes: the number of images of each set.
-        key: of the draw.
-        classes: labels taken; two are −1 and 1, more are unit vectors.
-
-    Returns:
-        A task for each size.
+    Labels of two classes become −1 and 1, those of more become unit vectors.
 
     Raises:
-        ValueError: where the classes have fewer images, or the files are missing.
+        ValueError: if the classes have fewer images, or the files are missing.
     """
-    found = READERS[data]()
-    which = np.flatnonzero(np.isin(found.labels, classes))
+    source = READERS[data]()
+    which = np.flatnonzero(np.isin(source.labels, classes))
     if sum(sizes) > len(which):
         raise ValueError(f"sizes: got {tuple(sizes)}; allowed are {len(which)} images together")
-    name = f"{found.name.split(',')[0]}, classes {_listed(classes)}"
-    centre, spread = _scales(found.pixels[which], data)
+    pixels = source.pixels[which]
+    centre, spread = pixels.mean(dtype=float), pixels.std(dtype=float)
+    if data == "cifar10":
+        centre, spread = 255 * CIFAR
     order = np.random.default_rng([key, 7]).permutation(which)
     tasks = []
     for part in np.split(order, np.cumsum(sizes))[:-1]:
-        x = (np.moveaxis(found.pixels[part], 1, -1) - centre) / spread
-        y = _targets(found.labels[part], classes)
-        tasks.append(Task(x, y, f"{name}, {len(part)} images"))
+        x = (np.moveaxis(source.pixels[part], 1, -1) - centre) / spread
+        y = (source.labels[part][:, None] == np.asarray(classes)).astype(float)
+        y = y if len(classes) > 2 else np.where(y[:, 1] > 0, 1.0, -1.0)
+        name = f"{source.name.split(',')[0]}, classes {_listed(classes)}, {len(part)} images"
+        tasks.append(Task(x, y, name))
     return tasks
-
-
-def _scales(pixels: np.ndarray, data: str) -> tuple[Any, Any]:
-    if data == "cifar10":
-        return 255 * CIFAR[0], 255 * CIFAR[1]
-    return pixels.mean(dtype=float), pixels.std(dtype=float)
-
-
-def _targets(labels: np.ndarray, classes: Sequence[int]) -> np.ndarray:
-    if len(classes) == 2:
-        return np.where(labels == classes[1], 1.0, -1.0)
-    return (labels[:, None] == np.asarray(classes)).astype(float)
 
 
 def _listed(classes: Sequence[int]) -> str:
@@ -111,27 +90,17 @@ def _listed(classes: Sequence[int]) -> str:
 
 
 def polynomial(data: str, dim: int = DIM) -> ld.Polynomial:
-    """The target f* of "rank2" x₁x₂, "rank3" x₁x₂ Σ₁₀ x_i or "rank4" Σ₄ Π x_i (Section 4.4)."""
+    """The target f*: "rank2" x₁x₂, "rank3" x₁x₂ Σ₁₀ x_i or "rank4" Σ₄ Π x_i (Section 4.4)."""
     return ld.Polynomial(TERMS[data], dim)
 
 
 def drawn(data: str, sizes: Sequence[int], key: int, dim: int = DIM) -> list[Task]:
-    """Normal inputs and a polynomial of them with noise of standard deviation 0.1 (App. C.6).
-
-    Args:
-        data: a name among `TERMS`.
-        sizes: the number of examples of each set.
-        key: of the draw.
-        dim: the number of inputs.
-
-    Returns:
-        A task for each size.
-    """
+    """Sets of normal inputs, and a polynomial with noise of standard deviation 0.1 (App. C.6)."""
     rng, target = np.random.default_rng([key, 7]), polynomial(data, dim)
-    found = []
+    tasks = []
     for size in sizes:
         x = rng.standard_normal((size, dim))
         with jax.enable_x64(True):
             y = np.asarray(target(x)) + NOISE * rng.standard_normal(size)
-        found.append(Task(x, y, f"{data.replace('rank', 'rank-')} polynomial, {size} inputs"))
-    return found
+        tasks.append(Task(x, y, f"{data.replace('rank', 'rank-')} polynomial, {size} inputs"))
+    return tasks

@@ -1,12 +1,11 @@
 """Training that shows which features are learned: how Section 4.4 trains, stops and counts.
 
-The loss is the mean of r² (of outputs too). Networks have no biases: with those that App. C.6
-prints η_crit would be a ninth of what the thesis' rates need. A run is read at equal distances in
-time: losses, the alignment of the AGOP on the training inputs with the reference G* (Eqs.
-4.5-4.6), and the share of batches, of one pass over the training set, whose critical rate η
-exceeds. It ends where the training loss is below 10⁻³ (App. C.6), or with its epochs. What is
-reported of it is of the reading with the least validation loss till then, up to which the thesis
-counts catapults.
+The loss is the mean of r², over outputs too. Networks have no biases: with those of App. C.6,
+η_crit would be a ninth of what the thesis's rates need. A run is read at equal distances in time:
+losses, the alignment of the AGOP on the training inputs with the reference G* (Eqs. 4.5-4.6), and
+the fraction of the batches of one pass over the training set whose critical rate is below η. It
+ends when the training loss is below 10⁻³ (App. C.6), or after its epochs. A run is reported at the
+reading with the smallest validation loss up to then; the thesis counts catapults up to there.
 """
 
 import dataclasses
@@ -14,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -22,20 +22,19 @@ import learndyn as ld
 from learndyn.rules.base import AbstractRule
 
 STOP = 1e-3  # training loss at which a run ends
-MARGIN = 1e-8  # ε of η − η_crit(batch) > ε
-WEIGHTS = 1  # stream of the weights
+MARGIN = 1e-8  # ε in η − η_crit(batch) > ε
+WEIGHTS = 1  # stream of the initial weights
 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """Examples to learn, and the features that they ask for.
+    """Examples to learn, and the features of their target.
 
     Attributes:
-        name: what they are, for figures.
+        name: for figures.
         data: training, validation and test examples.
         reference: G*, (inputs, inputs), or its factor F with G* = FᵀF.
-        accuracy: on held-out examples, of the network whose AGOP the reference is; NaN where the
-            target is known.
+        accuracy: test accuracy of the network whose AGOP is the reference; NaN for a known target.
     """
 
     name: str
@@ -45,7 +44,7 @@ class Task:
 
     @property
     def outputs(self) -> int:
-        """Outputs of a network for it: one for numbers and two classes."""
+        """Number of outputs of a network for it: one for numbers and for two classes."""
         classes = int(self.data.y.max()) + 1 if self.data.y.dtype.kind == "i" else 1
         return classes if classes > 2 else 1
 
@@ -66,10 +65,23 @@ def critical(task: Task, model: ld.Model) -> float:
 
 
 def rule_of(task: Task, rate: float, batch: int) -> AbstractRule:
-    """Shuffled passes in batches, or descent where the batch is the training set."""
+    """SGD in shuffled passes, or gradient descent if the batch is the whole training set."""
     if batch == len(task.data.x):
         return ld.GradientDescent(rate)
     return ld.SGD(rate, batch=batch, sampling="epochs")
+
+
+def flat(model: ld.Model) -> Any:
+    """A probe: all weights as one vector."""
+    return jax.flatten_util.ravel_pytree(model.weights)[0]
+
+
+def with_weights(model: ld.Model, vector: np.ndarray) -> ld.Model:
+    """The same network with the weights that `flat` has read, in float32."""
+    # Weights are drawn in float64, which `ravel_pytree` would otherwise restore.
+    _, restore = jax.flatten_util.ravel_pytree(jax.tree.map(jnp.asarray, model.weights))
+    weights = restore(jnp.asarray(vector, jnp.float32))
+    return ld.Model(model.network, jax.tree.map(np.asarray, weights))
 
 
 def alignment_with(task: Task) -> Callable[[ld.Model], Any]:
@@ -77,23 +89,22 @@ def alignment_with(task: Task) -> Callable[[ld.Model], Any]:
     x, reference = (np.asarray(a, np.float32) for a in (task.data.x, task.reference))
 
     def alignment(model: ld.Model) -> Any:
-        found = ld.probes.agop(model, jnp.asarray(x))
-        return ld.probes.alignment(found, jnp.asarray(reference))
+        agop = ld.probes.agop(model, jnp.asarray(x))
+        return ld.probes.alignment(agop, jnp.asarray(reference))
 
     return alignment
 
 
 def share_above(task: Task, rate: float, batch: int) -> Callable[[ld.Model], Any]:
-    """A probe: the share of batches, of one pass, whose critical rate η exceeds by ε."""
+    """A probe: the fraction of the batches of one pass whose critical rate η exceeds by ε."""
     x, number = np.asarray(task.data.x, np.float32), len(task.data.x) // batch
     batches = x[: number * batch].reshape(number, batch, *x.shape[1:])
-    # An array, which is no part of the program: it is compiled once for all rates.
+    # An array is an input of the program, which is compiled once for all rates.
     least = np.asarray([rate - MARGIN], np.float32)
 
     def above(model: ld.Model) -> Any:
         of = lambda x: ld.probes.critical_learning_rate(model, x, loss=task.data.loss).value
-        found = jax.lax.map(of, jnp.asarray(batches))
-        return jnp.mean(jnp.asarray(least) > found)
+        return jnp.mean(jnp.asarray(least) > jax.lax.map(of, jnp.asarray(batches)))
 
     return above
 
@@ -107,19 +118,10 @@ def course(
     key: int,
     probes: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
-    """What is read of one run: losses and alignment over the readings.
+    """Readings of one run from a network, at some steps; `key` draws the batches.
 
-    Args:
-        task: what is learned.
-        model: where it begins.
-        rule: how.
-        steps: at which it is read.
-        key: of the batches.
-        probes: more of them.
-
-    Returns:
-        `step`, `train`, `validation`, `test` (a loss, or the share of wrong classes), `alignment`
-        and what the probes read, over `reading`; blank from where the run diverges.
+    Returns `step`, `train`, `validation`, `test` (a loss, or the fraction of wrong classes),
+    `alignment` and what the probes read, over `reading`; NaN once the run has diverged.
     """
     system = ld.System(task.data, model.network, rule)
     begin = ld.start(system, weights=model.weights)
@@ -127,41 +129,34 @@ def course(
     record = ld.simulate(system, steps, start=begin, key=key, method="direct", probes=read)
     one = record.isel(run=0, drop=True)
     wrong = 1 - one["test_accuracy"] if "test_accuracy" in one else one["test_error"]
-    found = {
+    histories = {
         "step": np.asarray(steps, float),
         "train": one["error"].values,
         "validation": one["validation_error"].values,
         "test": wrong.values,
         **{name: one[name].values for name in read},
     }
+    axes = lambda name, a: ("reading", *(f"{name}_{axis}" for axis in range(1, np.ndim(a))))
     return xr.Dataset(
-        {name: (("reading", *_axes(name, a)), np.asarray(a, float)) for name, a in found.items()}
+        {name: (axes(name, a), np.asarray(a, float)) for name, a in histories.items()}
     )
 
 
-def _axes(name: str, values: np.ndarray) -> list[str]:
-    return [f"{name}_{axis}" for axis in range(1, np.ndim(values))]
+def best(run: xr.Dataset) -> xr.Dataset:
+    """What is reported of a `course`: its reading with the smallest validation loss.
 
-
-def best(found: xr.Dataset) -> xr.Dataset:
-    """What is reported of a run: that of the reading with the least validation loss.
-
-    Args:
-        found: of `course`; `above` where batches were looked at.
-
-    Returns:
-        Without the dimension `reading`; `catapults` is the share of batches above, times the steps,
-        up to there; `diverged` says whether the run did.
+    With the probe `above`, `catapults` is the fraction of batches above, times the steps up to
+    there. `diverged` says whether the run did.
     """
-    train, validation = found["train"].values, found["validation"].values
+    train, validation = run["train"].values, run["validation"].values
     ended = np.flatnonzero(train < STOP)
     last = ended[0] if len(ended) else len(train) - 1
     at = int(np.nanargmin(validation[: last + 1]))
-    kept = found.isel(reading=at)
+    kept = run.isel(reading=at)
     kept["diverged"] = xr.DataArray(bool(np.isnan(train[last])))
-    if "above" in found:
-        taken = np.diff(found["step"].values[: at + 1])
-        kept["catapults"] = xr.DataArray(float(np.sum(found["above"].values[:at] * taken)))
+    if "above" in run:
+        taken = np.diff(run["step"].values[: at + 1])
+        kept["catapults"] = xr.DataArray(float(np.sum(run["above"].values[:at] * taken)))
     return kept
 
 
@@ -178,18 +173,9 @@ def over_batches(
 ) -> xr.Dataset:
     """One network trained with each batch size from the same start, at one rate.
 
-    Args:
-        task: what is learned.
-        model: where it begins.
-        batches: sizes; that of the training set is descent.
-        epochs: that a run of each has at most.
-        key: of the batches.
-        readings: of a run, beside the first.
-        share: the rate over η_crit of the training set.
-        early: readings lie at this power of equal distances in time; above 1, more lie early.
-
-    Returns:
-        What `best` gives over `batch`, with the rate, and the course of the validation loss.
+    The rate is a share of η_crit of the training set. Each size has its largest number of epochs,
+    and readings besides the first that lie at a power of equal distances in time: above 1, more lie
+    early. Returns what `best` does, over `batch`, with the history of the validation loss.
     """
     rate = share * critical(task, model)
     rows: list[xr.Dataset] = []
@@ -198,7 +184,7 @@ def over_batches(
         at = np.linspace(0, 1, readings + 1) ** early
         steps = np.unique(np.rint(most * per_epoch * at))
         probes = {"above": share_above(task, rate, batch)}
-        found = course(task, model, rule_of(task, rate, batch), steps, key=key, probes=probes)
-        kept = best(found).assign(rate=rate, epoch=found["step"] / per_epoch)
-        rows.append(kept.assign(curve=found["validation"], best_epoch=kept["step"] / per_epoch))
+        run = course(task, model, rule_of(task, rate, batch), steps, key=key, probes=probes)
+        kept = best(run).assign(rate=rate, epoch=run["step"] / per_epoch)
+        rows.append(kept.assign(curve=run["validation"], best_epoch=kept["step"] / per_epoch))
     return xr.concat(rows, xr.Variable("batch", list(batches)))

@@ -1,15 +1,14 @@
-"""Orders that are shown, or not, by pairs of runs that differ in one thing alone."""
+"""Trends and orders over seeds, judged by Student's t of pairs or of slopes."""
 
+import dataclasses
 import math
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from learndyn.studies.claims import Claim, Kind, claim
-from learndyn.studies.statistics import student_bound
-
-LEVEL = 0.01
+from learndyn.studies.claims import Claim, Sentence
+from learndyn.studies.statistics import slopes, student_bound, student_tolerance
 
 
 def t_of(differences: xr.DataArray) -> xr.DataArray:
@@ -18,68 +17,26 @@ def t_of(differences: xr.DataArray) -> xr.DataArray:
     return differences.mean("seed") / error
 
 
-def interval(differences: xr.DataArray, level: float = LEVEL) -> tuple[xr.DataArray, xr.DataArray]:
-    """The ends of Student's interval of the mean over seeds."""
-    count = differences.sizes["seed"]
-    half = student_bound(count, level=level) * differences.std("seed", ddof=1) / math.sqrt(count)
-    return differences.mean("seed") - half, differences.mean("seed") + half
+def positive(sentence: Sentence, differences: xr.DataArray, what: str = "pairs") -> Claim:
+    """That the means over seeds are positive: the smallest t is at least Student's bound."""
+    t, count = t_of(differences), differences.sizes["seed"]
+    reason = student_tolerance(0.0, count, what, entries=t.size, sides=1)
+    # The level bounds the chance of seeing an effect that is not there; it is no promise that an
+    # effect is seen at every key, which the rate would be.
+    reason = dataclasses.replace(reason, rate=1.0)
+    return sentence.at_least(t.min(), student_bound(count, t.size, sides=1), reason)
 
 
-def rising(
-    values: xr.DataArray, over: str, said: str, source: str, *, kind: Kind = "claim"
-) -> Claim:
-    """That values rise from each entry to the next, shown by pairs of the same seed.
-
-    Args:
-        values: over `seed` and `over`.
-        over: along which they rise.
-        said: the sentence.
-        source: where it stands.
-        kind: whose it is.
-
-    Returns:
-        The claim: the least t of neighbours is at least Student's one-sided bound.
-    """
-    steps, count = values.diff(over), values.sizes["seed"]
-    bound = student_bound(count, entries=steps.sizes[over], level=LEVEL, sides=1)
-    because = f"Student's one-sided bound, {count} pairs, {steps.sizes[over]} neighbours, 1 %"
-    sentence = claim(f"{said}: least t of pairs of neighbours", source, kind=kind)
-    return sentence.at_least(t_of(steps).min(), bound, because=because)
+def rising(sentence: Sentence, values: xr.DataArray, over: str) -> Claim:
+    """That values rise from each entry of `over` to the next, by pairs of the same seed."""
+    return positive(sentence, values.diff(over))
 
 
-def trend(
-    values: xr.DataArray, over: str, at: Any, said: str, source: str, *, kind: Kind = "claim"
-) -> Claim:
-    """That values rise along a dimension: slopes by least squares, one a seed.
-
-    Args:
-        values: over `seed` and `over`.
-        over: along which they rise.
-        at: numbers of its entries.
-        said: the sentence, which says against what.
-        source: where it stands.
-        kind: whose it is.
-
-    Returns:
-        The claim: Student's t of the slopes is at least its one-sided bound.
-    """
-    count = values.sizes["seed"]
-    bound = student_bound(count, level=LEVEL, sides=1)
-    because = f"Student's one-sided bound, {count} seeds, 1 %"
-    sentence = claim(said, source, kind=kind)
-    return sentence.at_least(t_of(slopes(values, over, at)), bound, because=because)
+def trend(sentence: Sentence, values: xr.DataArray, over: str, at: Any) -> Claim:
+    """That values rise along `over`, whose entries lie at `at`: one slope per seed."""
+    return positive(sentence, slopes(values, over, at), "seeds")
 
 
-def growing_as_batches_shrink(
-    values: xr.DataArray, said: str, source: str, *, kind: Kind = "claim"
-) -> Claim:
-    """That values, over `seed` and `batch`, rise as the batch size falls."""
-    at = -np.log(values["batch"].values.astype(float))
-    return trend(values, "batch", at, f"{said}: t of the slope against −log b", source, kind=kind)
-
-
-def slopes(values: xr.DataArray, over: str, at: Any) -> xr.DataArray:
-    """By least squares against the numbers of the entries, one a seed."""
-    at = np.asarray(at, float)
-    weight = xr.DataArray((at - at.mean()) / np.sum((at - at.mean()) ** 2), dims=over)
-    return (values * weight).sum(over, skipna=False)
+def growing_as_batches_shrink(sentence: Sentence, values: xr.DataArray) -> Claim:
+    """That values, over `seed` and `batch`, rise with −log b of the batch size b."""
+    return trend(sentence, values, "batch", -np.log(values["batch"].values.astype(float)))

@@ -1,20 +1,18 @@
 """Alignment against test error over all runs of Figs. 4.8 to 4.11, and the partial correlation.
 
-Every run of these studies (with two seeds of each in the quick preset) is a point: alignment and
-test error at its least validation loss. Both depend on the rate and on the batch size; the partial
-correlation holds their logarithms fixed, and the mean of every group: a task (the digits with
-wrong labels, Fig. 4.9, are another than those without, Fig. 4.8) with one seed, whose examples all
-its runs share. Rates of other optimisers than SGD mean something else, so each of those has groups
-of its own. Runs that diverged are left out. A run that two studies make (a task and seed at one
-rate and batch size) counts once.
+Every run of these studies (two seeds of each in the quick preset) is a point: alignment and test
+error at its smallest validation loss. Both depend on the rate and on the batch size; the partial
+correlation holds their logarithms fixed, and the mean of every group. A group is a task with one
+seed, whose examples all its runs share; the digits with wrong labels (Fig. 4.9) are another task
+than those without (Fig. 4.8). Rates of optimisers other than SGD mean something else, so each of
+those has its own groups. Runs that diverged are left out, and a run that two studies make (a task
+and seed at one rate and batch size) counts once.
 
-What is claimed is that the correlation of the alignment with log test error is below what chance
-allows once in a hundred for independent runs; it is open where that is more than 0.5: so few runs
-cannot decide it. The two seeds of rank 4 in the quick preset are such; before that was asked for,
-its correlation was below chance's at one of three keys (five seeds at the other two: −0.62, which
-is, and −0.37, which is not). After the first run seeds and wrong labels were made
-groups, without which levels of test errors that differ from one draw of examples to the next
-enter; later, that runs were counted twice was seen and mended.
+The correlation of the alignment with log test error is claimed to be below what chance allows once
+in a hundred for independent runs. The claim is open where that is more than 0.5: so few runs cannot
+decide it, as with the two seeds of rank 4 in the quick preset.
+
+Notes: docs/results/zhu2024catapults/alignment_scatter/notes.md.
 """
 
 import dataclasses
@@ -34,14 +32,19 @@ from learndyn.studies.zhu2024catapults._cases import IMAGES
 
 TITLE = "AGOP alignment against test error over all runs, given rate and batch size"
 STUDIES = {"fig4_8": fig4_8, "fig4_9": fig4_9, "fig4_10": fig4_10, "fig4_11": fig4_11}
-KEPT = "alignment", "test", "rate", "batch_size"
+NAMES = "alignment", "test", "rate", "batch_size", "group", "which", "diverged"
 PLAIN = "GD", "SGD"  # whose rates are those of the other studies
-DECIDED = 0.5  # the largest correlation that chance may have once in a hundred
+DECIDED = 0.5  # the largest correlation that chance may produce once in a hundred
+CLAIMS = {
+    "partial": claim("{tasks}: alignment and log test error, partial correlation given rate and "
+                     "batch", "Section 4.4", kind="finding",
+                     because="chance produces it once in a hundred with {count} runs"),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """Whose presets the runs have, their seeds, and how many tasks."""
+    """Preset of the four studies, their seeds and tasks."""
 
     preset: str = "quick"
     seeds: int = 2
@@ -61,24 +64,14 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     for number, (name, study) in enumerate(STUDIES.items()):
         own: Any = study.PRESETS[params.preset]
         tasks = tuple(task for task in own.tasks if task in params.tasks)
-        given = dataclasses.replace(own, seeds=params.seeds, tasks=tasks, key=params.key)
+        changed = dataclasses.replace(own, seeds=params.seeds, tasks=tasks, key=params.key)
         within = lambda done, begin=number: report((begin + done) / len(STUDIES))
-        parts.append(_rows(study.compute(given, within), name))
+        parts.append(_rows(study.compute(changed, within), name))
     return _once(xr.concat(parts, "run"))
-
-
-def _once(data: xr.Dataset) -> xr.Dataset:
-    """Each run once: two studies may follow the same one, and read it at other times."""
-    first: dict[tuple[Any, ...], int] = {}
-    same = (data[name].values.tolist() for name in ("group", "rate", "batch_size"))
-    for index, which in enumerate(zip(*same, strict=True)):
-        first.setdefault(which, index)
-    return data.isel(run=list(first.values()))
 
 
 def _rows(data: xr.Dataset, study: str) -> xr.Dataset:
     """The runs of a study in a row."""
-    data = data.assign(batch_size=data["batch"])
     which = data["task"]
     if study == "fig4_9":
         which = xr.where(which.isin(list(IMAGES)), which + ", noisy", which)
@@ -86,35 +79,33 @@ def _rows(data: xr.Dataset, study: str) -> xr.Dataset:
     if "optimiser" in data.dims:
         other = ~data["optimiser"].isin(PLAIN)
         group = xr.where(other, group + ", " + data["optimiser"], group)
-    data = data.assign(group=group, which=which)
-    names = [*KEPT, "group", "which", "diverged"]
-    whole = xr.broadcast(*(data[name] for name in names))
-    flat = {name: each.values.ravel() for name, each in zip(names, whole, strict=True)}
+    data = data.assign(batch_size=data["batch"], group=group, which=which)
+    whole = xr.broadcast(*(data[name] for name in NAMES))
+    flat = {name: each.values.ravel() for name, each in zip(NAMES, whole, strict=True)}
     good = ~flat.pop("diverged").astype(bool) & np.isfinite(flat["test"].astype(float))
     rows = {name: ("run", values[good]) for name, values in flat.items()}
     return xr.Dataset({**rows, "study": ("run", [study] * int(good.sum()))})
 
 
-def _given(data: xr.Dataset) -> list[np.ndarray]:
-    """Log rate and log batch size, and an indicator of each group but one."""
-    groups = np.unique(data["group"].values)
-    logs = [np.log(data[name].values.astype(float)) for name in ("rate", "batch_size")]
-    return logs + [(data["group"].values == g).astype(float) for g in groups[1:]]
+def _once(data: xr.Dataset) -> xr.Dataset:
+    """Each run once: two studies may follow the same one, and read it at different times."""
+    first: dict[tuple[Any, ...], int] = {}
+    same = (data[name].values.tolist() for name in ("group", "rate", "batch_size"))
+    for index, which in enumerate(zip(*same, strict=True)):
+        first.setdefault(which, index)
+    return data.isel(run=list(first.values()))
 
 
 def partial(data: xr.Dataset) -> tuple[float, int]:
     """The partial correlation, and how many quantities were held fixed."""
-    data = _without_ties(data)
-    held = _given(data)
-    if np.ptp(held[1]) == 0:
-        held.pop(1)
-    test = np.log(data["test"].values.astype(float))
+    data = data.isel(run=data["test"].values > 0)  # an error of 0 has no logarithm
+    rate, batch, test = (
+        np.log(data[name].values.astype(float)) for name in ("rate", "batch_size", "test")
+    )
+    groups = np.unique(data["group"].values)[1:]  # one of them is the mean of all
+    held = [rate, batch] if np.ptp(batch) else [rate]
+    held += [(data["group"].values == group).astype(float) for group in groups]
     return ld.analysis.partial_correlation(data["alignment"].values, test, held), len(held)
-
-
-def _without_ties(data: xr.Dataset) -> xr.Dataset:
-    """Errors of 0 have no logarithm."""
-    return data.isel(run=data["test"].values > 0)
 
 
 def draw(data: xr.Dataset) -> Figure:
@@ -122,32 +113,29 @@ def draw(data: xr.Dataset) -> Figure:
     tasks = np.unique(data["which"].values)
     figure, axes = panels(len(tasks), columns=2, size=(4.2, 3.2))
     for axis, task in zip(axes, tasks, strict=True):
+        runs = data.isel(run=data["which"].values == task)
         for i, study in enumerate(STUDIES):
-            one = data.isel(run=(data["which"].values == task) & (data["study"].values == study))
+            one = runs.isel(run=runs["study"].values == study)
             if one.sizes["run"]:
-                axis.plot(one["alignment"], one["test"], "o", ms=3, alpha=0.6, color=f"C{i}",
-                          label=study.replace("fig", "Fig. ").replace("_", "."))  # fmt: skip
-        r, _ = partial(data.isel(run=data["which"].values == task))
+                style = {"ms": 3, "alpha": 0.6, "color": f"C{i}"}
+                label = study.replace("fig", "Fig. ").replace("_", ".")
+                axis.plot(one["alignment"], one["test"], "o", label=label, **style)
         axis.set(xlabel="AGOP alignment", ylabel="test error", yscale="log")
-        axis.set_title(f"{task}: partial correlation {r:.2f}", fontsize=9)
+        axis.set_title(f"{task}: partial correlation {partial(runs)[0]:.2f}", fontsize=9)
         legend(axis, fontsize=6)
     return figure
 
 
 def check(data: xr.Dataset) -> list[Claim]:
-    """Partial correlations of all runs, and task by task."""
-    tasks = np.unique(data["which"].values)
-    sets = {"all tasks": data}
-    sets |= {
-        str(t): data.isel(run=data["which"].values == t) for t in tasks if t.startswith("rank")
-    }
+    """Partial correlations of all runs, and for each polynomial target."""
+    tasks = [str(t) for t in np.unique(data["which"].values) if t.startswith("rank")]
+    sets = {"all tasks": data} | {t: data.isel(run=data["which"].values == t) for t in tasks}
     rows = []
     for name, one in sets.items():
-        r, held = partial(one)
-        said = f"{name}: alignment and log test error, partial correlation given rate and batch"
-        bound, count = correlation_bound(one.sizes["run"], held), one.sizes["run"]
-        because = f"chance has it for {count} runs once in a hundred"
-        row = claim(said, "Section 4.4", kind="finding").at_most(r, -bound, because=because)
+        correlation, held = partial(one)
+        count = one.sizes["run"]
+        bound = correlation_bound(count, held)
+        row = CLAIMS["partial"].format(tasks=name, count=count).at_most(correlation, -bound)
         few = f"{count} runs decide only correlations above {bound:.2f}: the preset paper has more"
         rows.append(row if bound <= DECIDED else row.open(few))
     return rows

@@ -1,20 +1,13 @@
 """Fig. 4.10 with C.23: at a small learning rate the batch size makes no difference.
 
-As Fig. 4.9 at ½ η_crit, and beside it at η_crit/40. At the small rate steps hardly depend on which
-examples they see, and all batch sizes take the same number of steps: as many, in units of 1/η, as
-the runs with the largest batch at the large rate. Alignment and test loss are of the reading with
-the least validation loss.
+As Fig. 4.9 at ½ η_crit, and also at η_crit/40. At the small rate steps hardly depend on which
+examples they see, and all batch sizes take the same number of steps: in units of 1/η as many as the
+runs with the largest batch at the large rate. Alignment and test loss are those at the smallest
+validation loss. "Little effect" is read as at most a quarter of the effect at the large rate, by
+the far end of Student's interval of the differences between the smallest and the largest batch. The
+quick preset has the rank-2 target only.
 
-'Little effect' is read as a quarter, or less, of the effect at the large rate, by the far end of
-Student's interval of the differences between the smallest and the largest batch; that was written
-before the run.
-
-The quick preset has the rank-2 target alone, chosen after the first run: of the rank-4 target five
-seeds did not decide two of five claims (alignment at the large rate, t 3.0 against a bound of 3.7;
-at the small one the far end 0.045 against 0.031). Readings at the small rate lay at equal distances
-at first; at the paper's size those of rank 4 were 2000 steps apart where the validation loss is
-least after 2000 to 4000, so that alignments jumped between two of them (0.59 and 0.64; far end
-0.068 against 0.025). They lie closer early since then, by which it is 0.036: listed.
+Notes: docs/results/zhu2024catapults/fig4_10/notes.md.
 """
 
 import dataclasses
@@ -25,17 +18,33 @@ from matplotlib.figure import Figure
 
 from learndyn.plotting import legend, panels
 from learndyn.studies.claims import Claim, claim
-from learndyn.studies.registry import Report, cases
-from learndyn.studies.zhu2024catapults._cases import PAPER, SHALLOW, Sizes, model_of, task_of
-from learndyn.studies.zhu2024catapults._drawing import against
+from learndyn.studies.registry import Report
+from learndyn.studies.statistics import student_interval
+from learndyn.studies.zhu2024catapults._cases import PAPER, SHALLOW, Sizes, drawn_case, over_tasks
+from learndyn.studies.zhu2024catapults._drawing import against, curves
 from learndyn.studies.zhu2024catapults._features import over_batches
-from learndyn.studies.zhu2024catapults._ordering import growing_as_batches_shrink, interval
+from learndyn.studies.zhu2024catapults._ordering import growing_as_batches_shrink
 
 TITLE = "At a small learning rate the batch size changes neither alignment nor test loss"
 RATES = {"large": 1 / 2, "small": 1 / 40}  # over η_crit
 SOURCES = {"rank2": "Fig. 4.10 (a)", "rank4": "Fig. C.21 (a)"}
 LITTLE = 1 / 4  # of the effect at the large rate
 EARLY = 2.0  # readings at the small rate lie at this power of equal distances
+_QUARTER = "a quarter of the change at the large rate"
+CLAIMS = {
+    "alignment": claim("{task}, large rate: smaller batches raise the AGOP alignment: t of the "
+                       "slope against −log b", "{source}"),
+    "test": claim("{task}, large rate: smaller batches lower the test loss: t of the slope against "
+                  "−log b", "{source}"),
+    "same alignment": claim("{task}, small rate: the AGOP alignment changes little with the batch "
+                            "size, far end of the interval", "{source}", because=_QUARTER),
+    "same test": claim("{task}, small rate: the test loss changes little with the batch size, far "
+                       "end of the interval", "{source}", because=_QUARTER),
+    "catapults": claim("{task}, small rate: no catapults, largest count", "Section 4.4",
+                       because="the rate is below η_crit of every batch"),
+}  # fmt: skip
+_SCATTER = "alignments at the smallest validation loss scatter by more than that"
+FAILS = {"paper": {CLAIMS["same alignment"].statement.format(task="rank4"): _SCATTER}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,47 +60,33 @@ class Params(Sizes):
     key: int = 0
 
 
-_SCATTER = "alignments at the least validation loss scatter by more than that"
-_LITTLE = " changes little with the batch size, far end of the interval"
-FAILS = {"paper": {f"rank4, small rate: the AGOP alignment{_LITTLE}": _SCATTER}}
 PRESETS = {
     "quick": Params(),
     "paper": Params(
-        **dataclasses.asdict(PAPER),
-        tasks=("rank2", "rank4"),
-        batches=(50, 10, 5),
-        shallow_epochs=(160, 32, 24),
-        deep_epochs=(60, 20, 16),
-        readings=24,
+        **dataclasses.asdict(PAPER), tasks=("rank2", "rank4"), batches=(50, 10, 5),
+        shallow_epochs=(160, 32, 24), deep_epochs=(60, 20, 16), readings=24,
     ),
-}
+}  # fmt: skip
 
 
 def compute(params: Params, report: Report) -> xr.Dataset:
-    """What runs come to, by task, seed, rate and batch size."""
-    work = [(name, params.key + i) for name in params.tasks for i in range(params.seeds)]
-    rows = {(name, seed): _rates(params, name, seed) for name, seed in cases(work, report)}
-    tasks = [
-        xr.concat([rows[name, params.key + i] for i in range(params.seeds)], "seed")
-        for name in params.tasks
-    ]
-    said = f"d = {params.dim}, {params.said}"
-    data = xr.concat(tasks, xr.Variable("task", list(params.tasks)))
-    return data.assign_attrs(size=said)
+    """The reported readings by task, seed, rate and batch size."""
+    return over_tasks(_rates, params, report).assign_attrs(size=params.label)
 
 
 def _rates(params: Params, name: str, seed: int) -> xr.Dataset:
-    task = task_of(name, params, seed, params.key)
-    model = model_of(name, task, params, seed)
+    task, model = drawn_case(name, params, seed)
     epochs = np.asarray(params.shallow_epochs if name in SHALLOW else params.deep_epochs, float)
     batches = np.asarray(params.batches)
     slow = epochs[0] * RATES["large"] / RATES["small"] * batches / batches[0]
-    given = {"key": seed, "readings": params.readings}
-    large = over_batches(task, model, params.batches, epochs, share=RATES["large"], **given)
-    small = over_batches(
-        task, model, params.batches, slow, share=RATES["small"], early=EARLY, **given
-    )
-    return xr.concat([large, small], xr.Variable("rates", list(RATES)))
+    runs = [
+        over_batches(
+            task, model, params.batches, most, share=RATES[rate], early=early, key=seed,
+            readings=params.readings,
+        )
+        for rate, most, early in (("large", epochs, 1.0), ("small", slow, EARLY))
+    ]  # fmt: skip
+    return xr.concat(runs, xr.Variable("rates", list(RATES)))
 
 
 def draw(data: xr.Dataset) -> Figure:
@@ -100,48 +95,39 @@ def draw(data: xr.Dataset) -> Figure:
     for row, name in enumerate(data["task"].values):
         left, middle, right = axes[3 * row : 3 * row + 3]
         for rate, color in zip(RATES, ("C3", "C0"), strict=True):
-            one = data.sel(task=name, rates=rate)
-            label = f"η_crit/{1 / RATES[rate]:g}"
+            one, label = data.sel(task=name, rates=rate), f"η_crit/{1 / RATES[rate]:g}"
             against(left, one["alignment"], "batch", label, color)
             against(middle, one["test"], "batch", label, color)
         left.set(xlabel="batch size", ylabel="AGOP alignment", title=name)
         middle.set(xlabel="batch size", ylabel="test loss / variance")
         legend(left)
-        slow = data.sel(task=name, rates="small").isel(seed=0)
-        for i, b in enumerate(data["batch"].values):
-            one = slow.sel(batch=b)
-            right.plot(one["epoch"] * (one["step"] / one["best_epoch"]), one["curve"],
-                       color=f"C{i}", label=f"b = {b}")  # fmt: skip
+        slow = data.sel(task=name, rates="small")
+        slow = slow.assign(steps=slow["epoch"] * (slow["step"] / slow["best_epoch"]))
+        curves(right, slow, "batch", ("steps", "curve"), "b = {}")
         right.set(xlabel="steps at η_crit/40", ylabel="validation loss (one seed)")
-        legend(right)
     figure.suptitle(f"{data.attrs['size']}; thin: single seeds", fontsize=9)
     return figure
 
 
 def check(data: xr.Dataset) -> list[Claim]:
-    """Trends at the large rate; differences at the small one against them."""
+    """Trends at the large rate; differences at the small one compared with them."""
     return [row for name in data["task"].values for row in _of_task(data.sel(task=name), name)]
 
 
 def _of_task(one: xr.Dataset, name: str) -> list[Claim]:
-    source, large = SOURCES[name], one.sel(rates="large")
-    alignment = f"{name}, large rate: smaller batches raise the AGOP alignment"
-    test = f"{name}, large rate: smaller batches lower the test loss"
+    claims = {key: each.format(task=name, source=SOURCES[name]) for key, each in CLAIMS.items()}
+    large, catapults = one.sel(rates="large"), one["catapults"].sel(rates="small")
     return [
-        growing_as_batches_shrink(large["alignment"], alignment, source),
-        growing_as_batches_shrink(-large["test"], test, source),
-        _little(one["alignment"], f"{name}, small rate: the AGOP alignment", source),
-        _little(one["test"], f"{name}, small rate: the test loss", source),
-        claim(f"{name}, small rate: no catapults, largest count", "Section 4.4")
-        .at_most(one["catapults"].sel(rates="small").max(), 0.0, because="the rate is critical "
-                 "for no batch"),
-    ]  # fmt: skip
+        growing_as_batches_shrink(claims["alignment"], large["alignment"]),
+        growing_as_batches_shrink(claims["test"], -large["test"]),
+        claims["same alignment"].at_most(*_effects(one["alignment"])),
+        claims["same test"].at_most(*_effects(one["test"])),
+        claims["catapults"].at_most(catapults.max(), 0.0),
+    ]
 
 
-def _little(values: xr.DataArray, said: str, source: str) -> Claim:
+def _effects(values: xr.DataArray) -> tuple[float, float]:
+    """The effect of the batch size at the small rate, and a quarter of that at the large one."""
     effect = values.isel(batch=-1) - values.isel(batch=0)
-    low, high = interval(effect.sel(rates="small"))
-    far = max(abs(float(low)), abs(float(high)))
-    most = LITTLE * abs(float(effect.sel(rates="large").mean("seed")))
-    because = "a quarter of the change at the large rate"
-    return claim(said + _LITTLE, source).at_most(far, most, because=because)
+    ends = student_interval(effect.sel(rates="small"), "seed")
+    return max(abs(float(e)) for e in ends), LITTLE * abs(float(effect.sel(rates="large").mean()))

@@ -1,7 +1,7 @@
-"""The chapter's networks by name, their draws, and how exponents over width are judged.
+"""The chapter's networks by name, their random weights, and tolerances of exponents over width.
 
 Widths m are hidden widths; inputs have D entries, weights are N(0, 1), every neuron has the
-factor 1/√in(v). Inputs, graphs and weights are drawn from streams of their own.
+factor 1/√in(v). Inputs, graphs and weights each have their own random stream.
 """
 
 import itertools
@@ -13,17 +13,14 @@ import numpy as np
 import xarray as xr
 
 import learndyn as ld
-from learndyn.numerics.types import Array
-from learndyn.studies.statistics import mean_bound
+from learndyn.runtime.types import Array
+from learndyn.studies.claims import Tolerance
+from learndyn.studies.statistics import exponents, mean_tolerance
 
 D = 16
 NARROW = 2  # neurons of a bottleneck layer
 SIDE = 4  # images of a convolution have SIDE² = D pixels
-LEVEL = 0.01  # chance of a false alarm in each claim on random draws
 HALF = -0.5  # the exponent of Thm 2.3.6
-BECAUSE = (
-    f"Student t at {LEVEL:.0%} over the seeds; a relative correction m^(−1/2), coefficient one"
-)
 
 
 def _pairs(sources: range, neurons: range) -> list[tuple[int, int]]:
@@ -84,25 +81,20 @@ class Weighted(eqx.Module):
         return self.u @ outputs
 
 
-def exponents(values: xr.DataArray) -> xr.DataArray:
-    """x of values ∝ width^x, by least squares on logarithms, seed by seed."""
-    log = np.log(values["width"].astype(np.float64))
-    log = log - log.mean()
-    return (np.log(values) * log).sum("width", skipna=False) / (log**2).sum()
-
-
-def correction(widths: xr.DataArray, size: float = 1.0) -> float:
-    """How far a factor 1 + size m^(−1/2) moves an exponent that is fitted over these widths."""
-    factor = xr.DataArray(1 + size * widths.values**-0.5, {"width": widths.values}, "width")
-    return abs(float(exponents(factor)))
-
-
 def logarithms(widths: xr.DataArray, power: float) -> float:
     """What a factor (ln m)^power adds to an exponent that is fitted over these widths."""
-    factor = xr.DataArray(np.log(widths.values) ** power, {"width": widths.values}, "width")
-    return float(exponents(factor))
+    return _shift(widths, np.log(widths.values) ** power)
 
 
-def exponent_bound(found: xr.DataArray, widths: xr.DataArray, size: float = 1.0) -> float:
-    """What chance and finite widths allow a mean exponent to be off."""
-    return mean_bound(found, "seed", LEVEL) + correction(widths, size)
+def _shift(widths: xr.DataArray, factor: np.ndarray) -> float:
+    return float(exponents(xr.DataArray(factor, {"width": widths.values}, "width"), "width"))
+
+
+def exponent_tolerance(
+    values: xr.DataArray, widths: xr.DataArray, radius: float = 1.0
+) -> Tolerance:
+    """How far a mean exponent may be off: chance over seeds, and a factor 1 + radius m^(−1/2)."""
+    times = "" if radius == 1.0 else f", times R = {radius:g}"
+    because = f"a relative correction m^(−1/2), coefficient one{times}"
+    finite = Tolerance(abs(_shift(widths, 1 + radius * widths.values**-0.5)), because)
+    return mean_tolerance(values, "seeds") + finite

@@ -3,18 +3,10 @@
 Rates are in units of η_crit = n/λ_max(K), of each run's own kernel on all its training examples;
 SGD has the same unit. All rates of a run train for the same time, rate × steps, so that those below
 η_crit follow one flow; "best" is over the readings on the way, of which the start is the first.
-Runs differ in their examples and weights. What is averaged over runs are the logarithms of losses.
-
-The thesis does not say how long it trains, nor up to which rate its observations go. Chosen after
-trials on digits: 100 steps at η_crit in quick presets (after 60 the linear twin is not always gone,
-nor catapults over), and the range up to 1.6 η_crit for what is said of super-critical rates: at 1.8
-the quadratic twins of tanh networks diverge, and those of relu networks have lost their gain. That
-bounds leave room for the scatter of the runs (Student's t, 1 %) was also chosen after trials:
-without it convolutional networks of 32 channels (1000 in the thesis) and three layers of width 384
-change verdicts from key to key; so were the slope of a line for "decreases" and a mean over rates
-for "smaller", in place of every single rate (f_quad of convolutional networks had failed at some).
-The room is kept with the data, as it was when these were made, and ends at 10 % of a loss: with
-more, bounds would exclude little.
+Runs differ in their examples and weights; logarithms of losses are averaged over runs. The thesis
+does not say how long it trains, nor up to which rate its observations go: here up to `RANGE`.
+Bounds leave room for the scatter of the runs, at most `ROOM`: with more they would exclude little.
+That room is stored with the data.
 """
 
 import dataclasses
@@ -29,10 +21,10 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, Tolerance, claim
 from learndyn.studies.registry import Report, cases
-from learndyn.studies.statistics import student_bound
-from learndyn.studies.zhu2024quadratic._model import WEIGHTS, rng_of, top_kernel
+from learndyn.studies.statistics import LEVEL, student_bound
+from learndyn.studies.zhu2024quadratic._model import WEIGHTS, rng_of, stacked, top_kernel, twin
 from learndyn.studies.zhu2024quadratic._tasks import Panel, network, rule, task
 
 MODELS = "f", "f_lin", "f_quad"
@@ -40,11 +32,37 @@ NEARLY = 0.05  # "nearly identical"
 ROOM = 0.1  # the widest for chance, in logarithms
 RANGE = 1.6  # end of the "range of values beyond η_crit", in its units
 STRIDE = 100  # of seeds between panels' keys
+SMALL: dict[str, Any] = {"test": 300, "steps": 100, "readings": 20,
+                         "rates": (0.6, 0.9, 1.2, 1.5, 2.4)}  # fmt: skip
+CLAIMS = {
+    "identical": claim("{panel}: sub-critical rates, all three models have nearly identical best "
+                       "test losses, largest difference of their logarithms", "{source}",
+                       because="'nearly' is read as within 5 %"),
+    "smaller": claim("{panel}: super-critical rates, best test loss of {model} is smaller than at "
+                     "sub-critical ones, mean logarithm of the ratio", "{source}",
+                     because="a sign"),
+    "decreases": claim("{panel}: {model}, it decreases with the rate in a range beyond η_crit, "
+                       "slope of its logarithm against η/η_crit", "{source}", because="a sign"),
+    "accuracy": claim("{panel}: super-critical rates, best test accuracy of {model} is not below "
+                      "that at sub-critical ones, mean gain", "{source}", rate=0.97,
+                      because="two standard errors of fractions of that many test examples"),
+    "linear": claim("{panel}: super-critical rates, the loss of f_lin diverges, fraction of runs",
+                    "{source}", within=Tolerance(0.0, "no exceptions")),
+    "converge": claim("{panel}: super-critical rates, f and f_quad converge, largest fraction of "
+                      "runs that diverge", "{source}", within=Tolerance(0.0, "no exceptions")),
+    "nearer": claim("{panel}: super-critical rates, f_quad is nearer to f than f_lin is, its "
+                    "largest difference of logarithms over the least of f_lin", "{source}",
+                    because="'better model'"),
+    "beyond": claim("{panel}: f_quad diverges above 2.1 η_crit, least fraction of runs",
+                    "Theorem B.7.1", kind="finding",
+                    because="4/λ is the threshold along the kernel's top eigenvector"),
+    "open": claim("{panel}: the observations of Section 3.4", "{source}"),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """What is trained: panels; widths; examples (0: as in App. B.14); runs; rates; how long."""
+    """What is trained: panels, widths, examples (0: as in App. B.14), runs, rates, and how long."""
 
     panels: tuple[str, ...]
     width: int = 5000
@@ -58,13 +76,17 @@ class Params:
     key: int = 0
 
 
+def with_files(sources: Mapping[str, str]) -> tuple[str, ...]:
+    """The panels whose data can be had: not those of SVHN."""
+    return tuple(name for name in sources if "svhn" not in name)
+
+
 def compute(params: Params, report: Report) -> xr.Dataset:
     """Bests and outcomes of every panel, run, model and rate."""
     names = [Panel.of(text) for text in params.panels]
-    given = [(panel, run) for panel in names for run in range(params.runs)]
-    rows = [_run(params, *each) for each in cases(given, report)]
-    by = [xr.concat(rows[i : i + params.runs], "run") for i in range(0, len(rows), params.runs)]
-    data = xr.concat(by, xr.Variable("panel", [panel.label for panel in names]))
+    jobs = [(panel, run) for panel in names for run in range(params.runs)]
+    rows = [_run(params, *job) for job in cases(jobs, report)]
+    data = stacked(rows, panel=[panel.label for panel in names], run=params.runs)
     about = [task(panel, params.examples, params.test, params.key)[1] for panel in names]
     channels = [params.channels if panel.network == "cnn" else 0 for panel in names]
     widths = [params.width if panel.network != "cnn" else 0 for panel in names]
@@ -79,14 +101,14 @@ def compute(params: Params, report: Report) -> xr.Dataset:
 
 
 def _chance(values: xr.DataArray, over: Sequence[str] = ()) -> xr.DataArray:
-    """How far means over runs stray, the largest of some by Student's t."""
+    """How far means over runs stray by Student's t, the largest along some dimensions."""
     runs, entries = values.sizes["run"], int(np.prod([values.sizes[name] for name in over]))
     error = values.std("run", ddof=1).max(over) / np.sqrt(runs)
     return student_bound(runs, entries, sides=1) * error
 
 
 def _parts(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
-    """Those at rates below η_crit, and those in the range beyond it."""
+    """The values at rates below η_crit, and those in the range beyond it."""
     rate = values["rate"]
     return values.sel(rate=rate < 1), values.sel(rate=(rate > 1) & (rate < RANGE))
 
@@ -99,7 +121,7 @@ def _apart(log: xr.DataArray) -> xr.DataArray:
 
 
 def _gain(log: xr.DataArray) -> xr.DataArray:
-    """What the range beyond η_crit has more than the rates below."""
+    """By how much the range beyond η_crit exceeds the rates below."""
     below, above = _parts(log)
     return above.mean("rate") - below.mean("rate")
 
@@ -107,8 +129,8 @@ def _gain(log: xr.DataArray) -> xr.DataArray:
 def _slope(log: xr.DataArray) -> xr.DataArray:
     """By least squares over the range, from the last rate below η_crit on."""
     below, above = _parts(log)
-    found = xr.concat([below.isel(rate=[-1]), above], "rate").polyfit("rate", 1)
-    return found["polyfit_coefficients"].sel(degree=1, drop=True)
+    fit = xr.concat([below.isel(rate=[-1]), above], "rate").polyfit("rate", 1)
+    return fit["polyfit_coefficients"].sel(degree=1, drop=True)
 
 
 def _run(params: Params, panel: Panel, run: int) -> xr.Dataset:
@@ -117,18 +139,16 @@ def _run(params: Params, panel: Panel, run: int) -> xr.Dataset:
     f = network(panel, data.input_shape, params.width, params.channels)
     model = ld.Model(f, f.sample(rng_of(key, WEIGHTS), data.input_shape))
     critical = len(data.x) / top_kernel(model, data.x)
-    twins = {"f": f, "f_lin": ld.linearise(model), "f_quad": ld.quadratic(model)}
-    rows = [
-        xr.concat(
-            [_trained(params, data, twins[name], model, rule(panel, rate * critical), rate, key)
-             for rate in params.rates],
-            xr.Variable("rate", list(params.rates)),
-        )
-        for name in MODELS
-    ]  # fmt: skip
-    found = xr.concat(rows, xr.Variable("model", list(MODELS)))
+    rows = []
+    for name in MODELS:
+        f = twin(model, name)
+        rows += [
+            _trained(params, data, f, model, rule(panel, rate * critical), rate, key)
+            for rate in params.rates
+        ]
+    bests = stacked(rows, model=MODELS, rate=params.rates)
     tested = 0 if data.test is None else len(data.test[0])
-    return found.assign(critical=critical, tested=float(tested))
+    return bests.assign(critical=critical, tested=float(tested))
 
 
 def _trained(
@@ -137,18 +157,17 @@ def _trained(
     system = ld.System(data, f, how)
     times = np.unique(np.round(np.linspace(0, params.steps / rate, params.readings + 1)))
     start = ld.start(system, weights=begin.weights)
-    found = ld.simulate(system, times, start=start, method="direct", key=key)
-    return xr.Dataset(
-        {
-            "loss": float(found["test_error"].min()),
-            "accuracy": float(found["test_accuracy"].max()),
-            "diverged": float(str(found["outcome"].values[0]) == "diverged"),
-        }
-    )
+    record = ld.simulate(system, times, start=start, method="direct", key=key)
+    table = {
+        "loss": float(record["test_error"].min()),
+        "accuracy": float(record["test_accuracy"].max()),
+        "diverged": float(str(record["outcome"].values[0]) == "diverged"),
+    }
+    return xr.Dataset(table)
 
 
 def draw(data: xr.Dataset) -> Figure:
-    """Best test losses and accuracies against the rate, a row for each panel."""
+    """Best test losses and accuracies against the rate, one row per panel."""
     figure, axes = panels(2 * data.sizes["panel"], size=(5.0, 3.0))
     for row, name in enumerate(data["panel"].values):
         one = data.sel(panel=name)
@@ -156,9 +175,8 @@ def draw(data: xr.Dataset) -> Figure:
         _bests(left, one["loss"], one["diverged"], top=True)
         _bests(right, one["accuracy"], one["diverged"], top=False)
         low, high = float(one["critical"].min()), float(one["critical"].max())
-        wide = (
-            f"{int(one['channels'])} channels" if one["channels"] else f"width {int(one['width'])}"
-        )
+        channels, width = int(one["channels"]), int(one["width"])
+        wide = f"{channels} channels" if channels else f"width {width}"
         left.set(ylabel="best test loss")
         left.set_title(f"{name}, {wide}\nη_crit = {low:.3g} … {high:.3g}", fontsize=8)
         right.set(ylabel="best test accuracy")
@@ -196,9 +214,9 @@ def check(data: xr.Dataset, sources: Mapping[str, str]) -> list[Claim]:
     labels = {Panel.of(text).label: figures for text, figures in sources.items()}
     rows = [row for name in data["panel"].values for row in _panel(data, str(name), labels)]
     missed = [
-        claim(f"{label}: the observations of Section 3.4", figures).open(
-            "not run here: --set panels=… takes it, from its files"
-        )
+        CLAIMS["open"]
+        .format(panel=label, source=figures)
+        .open("not run here: run it with --set panels=…, from its files")
         for label, figures in labels.items()
         if label not in data["panel"].values
     ]
@@ -206,59 +224,39 @@ def check(data: xr.Dataset, sources: Mapping[str, str]) -> list[Claim]:
 
 
 def _panel(data: xr.Dataset, name: str, labels: Mapping[str, str]) -> list[Claim]:
-    one, source = data.sel(panel=name), labels.get(name, "Section 3.4")
+    one, fields = data.sel(panel=name), {"panel": name, "source": labels.get(name, "Section 3.4")}
     log = xr.ufuncs.log(one["loss"])
     above = _parts(log.mean("run"))[1]
-    apart = abs(_apart(log).mean("run")).max()
     lost = _parts(one["diverged"])[1]
     near = float(abs(above.sel(model="f_quad") - above.sel(model="f")).max())
     far = float(abs(above.sel(model="f_lin") - above.sel(model="f")).min())
     beyond = one["diverged"].sel(model="f_quad", rate=one["rate"] > 2.1)
-    rows = [
-        claim(f"{name}: sub-critical rates, all three models have nearly identical best test "
-              "losses, largest difference of their logarithms", source)
-        .at_most(apart, NEARLY, within=_room(one["chance_apart"]), rate=0.99,
-                 because="'nearly' read as within 5 %; Student's t over the runs"),
-        *(row for model in ("f", "f_quad") for row in _gains(one, name, source, model)),
-    ]  # fmt: skip
+    apart = abs(_apart(log).mean("run")).max()
+    sentences = {key: row.format(**fields, model="") for key, row in CLAIMS.items()}
+    converged = lost.sel(model=["f", "f_quad"]).mean("run").max()
     return [
-        *rows,
-        claim(f"{name}: super-critical rates, the loss of f_lin diverges, share of runs", source)
-        .equals(lost.sel(model="f_lin").mean(), 1.0, within=0.0, because="no exceptions"),
-        claim(f"{name}: super-critical rates, f and f_quad converge, largest share of runs that "
-              "diverge", source)
-        .at_most(lost.sel(model=["f", "f_quad"]).mean("run").max(), 0.0, because="no exceptions"),
-        claim(f"{name}: super-critical rates, f_quad is nearer to f than f_lin is, its largest "
-              "difference of logarithms over the least of f_lin", source)
-        .at_most(near / far, 1.0, because="'better model'"),
-        claim(f"{name}: f_quad diverges above 2.1 η_crit, least share of runs", "Theorem B.7.1",
-              kind="finding")
-        .at_least(beyond.mean("run").min(), 1.0,
-                  because="4/λ is the threshold along the kernel's top eigenvector"),
-    ]  # fmt: skip
+        sentences["identical"].at_most(apart, NEARLY, _room(one, "apart")),
+        *(row for model in ("f", "f_quad") for row in _gains(one.sel(model=model), model, fields)),
+        sentences["linear"].equals(lost.sel(model="f_lin").mean(), 1.0),
+        sentences["converge"].at_most(converged, 0.0),
+        sentences["nearer"].at_most(near / far, 1.0),
+        sentences["beyond"].at_least(beyond.mean("run").min(), 1.0),
+    ]
 
 
-def _room(chance: xr.DataArray) -> float:
-    return min(float(chance), ROOM)
+def _room(one: xr.Dataset, name: str) -> Tolerance:
+    chance = min(float(one[f"chance_{name}"]), ROOM)
+    because = f"Student's t, {one.sizes['run']} runs, 1 %, one-sided, {ROOM:g} at most"
+    return Tolerance(chance, because, 1 - LEVEL)
 
 
-def _gains(one: xr.Dataset, name: str, source: str, model: str) -> list[Claim]:
-    log = xr.ufuncs.log(one["loss"].sel(model=model))
-    chance = one.sel(model=model)
-    before, after = (part.mean() for part in _parts(one["accuracy"].sel(model=model)))
-    student = "a sign; Student's t over the runs, 1 %"
+def _gains(one: xr.Dataset, model: str, fields: Mapping[str, str]) -> list[Claim]:
+    log, accuracy = xr.ufuncs.log(one["loss"]), _parts(one["accuracy"])
+    before, after = (part.mean() for part in accuracy)
     error = 2 * np.sqrt(max(1 - float(before), 0.0) / float(one["tested"].sum()))
+    sentences = {key: row.format(**fields, model=model) for key, row in CLAIMS.items()}
     return [
-        claim(f"{name}: super-critical rates, best test loss of {model} smaller than that of "
-              "sub-critical ones, mean logarithm of the ratio", source)
-        .at_most(_gain(log).mean(), 0.0, within=_room(chance["chance_gain"]), rate=0.99,
-                 because=student),
-        claim(f"{name}: {model}, it decreases with the rate in a range beyond η_crit, slope of its "
-              "logarithm against η/η_crit", source)
-        .at_most(_slope(log).mean(), 0.0, within=_room(chance["chance_slope"]), rate=0.99,
-                 because=student),
-        claim(f"{name}: super-critical rates, best test accuracy of {model} is not below that of "
-              "sub-critical ones, mean gain", source)
-        .at_least(after - before, 0.0, within=error, rate=0.97,
-                  because="two standard errors of shares of that many test examples"),
-    ]  # fmt: skip
+        sentences["smaller"].at_most(_gain(log).mean(), 0.0, _room(one, "gain")),
+        sentences["decreases"].at_most(_slope(log).mean(), 0.0, _room(one, "slope")),
+        sentences["accuracy"].at_least(after - before, 0.0, error),
+    ]

@@ -1,11 +1,11 @@
 """The thesis's systems: two layers without biases, in the NTK parameterisation, and their twins.
 
-The chapter's text has the loss ½ Σ r² (`half_sum`), its figures the mean of r² (`mean_square`).
+The chapter's text uses the loss ½ Σ r² (`half_sum`), its figures the mean of r² (`mean_square`).
 Weights are normal, as in the authors' programs; the text has signs in the second layer. Inputs and
-weights come from different streams of one key.
+weights come from different random streams of the same key.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -16,14 +16,15 @@ import xarray as xr
 
 import learndyn as ld
 from learndyn.networks.base import AbstractNetwork
-from learndyn.probes.examples import square
+from learndyn.probes.arguments import square
+from learndyn.runtime.precision import compiled_in_float64
 from learndyn.theory.quadratic_model.catapult import Regime
 
 WEIGHTS = 1  # stream of the weights; inputs have stream 0
 
 
 def rng_of(key: int, stream: int = 0) -> np.random.Generator:
-    """A generator of one of the key's streams."""
+    """A generator of one of the key's random streams."""
     return np.random.default_rng([key, stream])
 
 
@@ -43,10 +44,26 @@ def two_layers(d: int, m: int, key: int, activation: str = "relu") -> ld.Model:
     return ld.Model(network, network.sample(rng_of(key, WEIGHTS), (d,)))
 
 
+def twin(model: ld.Model, name: str) -> Any:
+    """A model's network by name: "f" itself, its linear "f_lin" or quadratic twin "f_quad"."""
+    if name == "f":
+        return model.network
+    return ld.linearise(model) if name == "f_lin" else ld.quadratic(model)
+
+
+def general_model(size: int, gamma: float, seed: int) -> tuple[ld.Dataset, Any, np.ndarray]:
+    """One example with target 1, a general quadratic model with signs Σ, and its weights."""
+    rng = rng_of(seed)
+    network = ld.GeneralQuadratic(rng.choice([-1.0, 1.0], size), gamma=gamma)
+    phi = rng.standard_normal(size)
+    data = half_sum((phi / np.linalg.norm(phi))[None], [1.0])
+    return data, network, rng_of(seed, WEIGHTS).standard_normal(size)
+
+
 def one_example(key: int, d: int) -> np.ndarray:
     """An input of the squared length d, (1, d), in a random direction.
 
-    Its first entry is positive: records of residuals along a line have their own sign then.
+    Its first entry is positive, so that residuals along a line keep their sign in records.
     """
     x = rng_of(key).standard_normal(d)
     return (x * np.sign(x[0]) * np.sqrt(d) / np.linalg.norm(x))[None]
@@ -91,11 +108,28 @@ def distance_from(weights: Any) -> Callable[[ld.Model], Any]:
     return distance
 
 
-def regime_of(loss: Any) -> int:
-    """How training went by its losses: a `Regime`.
+def stacked(rows: Sequence[xr.Dataset], **dims: Any) -> xr.Dataset:
+    """Records of all combinations as one dataset.
 
-    Divergent above 10⁶ times the first loss, or blank; else converged at 10⁻³ of it, and monotone
-    where it never exceeded the first.
+    Args:
+        rows: one per combination; the last dimension varies fastest.
+        dims: name → its coordinates, or their number if it has none.
+
+    Returns:
+        The dataset.
+    """
+    for name, values in reversed(dims.items()):
+        bare = isinstance(values, int)
+        count, dim = (values, name) if bare else (len(values), xr.Variable(name, list(values)))
+        rows = [xr.concat(rows[i : i + count], dim) for i in range(0, len(rows), count)]
+    return rows[0]
+
+
+def regime_of(loss: Any) -> int:
+    """The `Regime` of a training, judged by its losses.
+
+    Divergent above 10⁶ times the first loss, or if NaN; otherwise converged at 10⁻³ of it, and
+    monotone if it never exceeded the first.
     """
     loss = np.asarray(loss, float)
     first, last = loss[0], loss[-1]
@@ -104,13 +138,6 @@ def regime_of(loss: Any) -> int:
     if last > 1e-3 * first:
         return int(Regime.UNFINISHED)
     return int(Regime.CATAPULT if np.max(loss) > first else Regime.MONOTONE)
-
-
-def slopes(sizes: Any, values: xr.DataArray, over: str) -> xr.DataArray:
-    """Exponents of values ∝ size^x, one for each of the other entries, by least squares."""
-    log = np.log(np.asarray(sizes, float))
-    weight = xr.DataArray((log - log.mean()) / np.sum((log - log.mean()) ** 2), dims=over)
-    return (xr.ufuncs.log(values.astype(float)) * weight).sum(over, skipna=False)
 
 
 def outputs(model: ld.Model, x: Any) -> np.ndarray:
@@ -135,3 +162,13 @@ def gram(model: ld.Model, x: Any) -> Any:
     flat, back = jax.flatten_util.ravel_pytree(model.weights)
     J = jax.jacrev(lambda w: model.network(back(w), jnp.asarray(x)))(flat)
     return J @ J.T
+
+
+@compiled_in_float64
+def derivatives(network: AbstractNetwork, weights: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """J and the rows G_i = Σ_j r_j ∇g_j H_i, by derivatives of the network."""
+    flat, back = jax.flatten_util.ravel_pytree(weights)
+    outputs = lambda w: network(back(w), jnp.asarray(x))
+    jacobian = jax.jacrev(outputs)
+    slope = jacobian(flat).T @ (outputs(flat) - y)
+    return jacobian(flat), jax.jvp(jacobian, (flat,), (slope,))[1]

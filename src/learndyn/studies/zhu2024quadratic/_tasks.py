@@ -1,10 +1,10 @@
 """The data sets and networks of App. B.14's test losses: two classes, one output.
 
 Inputs are centred and scaled by mean and standard deviation of all entries of the training
-examples. The loss is the mean of r² with labels ±1. Which classes of MNIST and AG News are learned
-is not said: here the digits 3 and 5, and World and Business, the first and the third (as of
-CIFAR-10); of FSDD the digits 1 and 3, as in Figs. B.8-B.9. A panel is named by its data, network,
-activation and rule: "cifar10 cnn relu gd".
+examples. The loss is the mean of r² with labels ±1. The thesis does not say which classes of MNIST
+and AG News are learned: here the digits 3 and 5, and World and Business, the first and the third
+(as for CIFAR-10); for FSDD the digits 1 and 3, as in Figs. B.8-B.9. A panel is named by its data,
+network, activation and rule: "cifar10 cnn relu gd".
 """
 
 import functools
@@ -15,11 +15,11 @@ import numpy as np
 
 import learndyn as ld
 from learndyn.networks.base import AbstractNetwork
-from learndyn.numerics.checks import one_of
-from learndyn.problems import files, idx
-from learndyn.problems.ag_news import ag_news
-from learndyn.problems.fsdd import fsdd
-from learndyn.problems.svhn import svhn
+from learndyn.problems.readers import files, idx
+from learndyn.problems.readers.ag_news import ag_news
+from learndyn.problems.readers.fsdd import fsdd
+from learndyn.problems.readers.svhn import svhn
+from learndyn.runtime.checks import one_of
 
 BATCH = 32
 
@@ -75,22 +75,26 @@ class Panel(NamedTuple):
 def _read(data: str) -> tuple[np.ndarray, np.ndarray, str]:
     """Examples of the two classes, whether they are of the second, and what the data is."""
     source = SOURCES[data]
-    found = source.read()
-    mine = np.isin(found.labels, source.classes)
-    x = np.moveaxis(found.pixels[mine], 1, -1) if hasattr(found, "pixels") else found.x[mine]
-    about, *how = found.name.split(", ")
+    examples = source.read()
+    mine = np.isin(examples.labels, source.classes)
+    x = (
+        np.moveaxis(examples.pixels[mine], 1, -1)
+        if hasattr(examples, "pixels")
+        else examples.x[mine]
+    )
+    about, *how = examples.name.split(", ")
     name = ", ".join([about, "classes {} and {}".format(*source.classes), *how[1:]])
-    return x, (found.labels[mine] == source.classes[1]).astype(np.int32), name
+    return x, (examples.labels[mine] == source.classes[1]).astype(np.int32), name
 
 
 def task(panel: Panel, examples: int, test: int, key: int) -> tuple[ld.Dataset, str]:
-    """Examples drawn by the key, and what they are called.
+    """Random examples, and what they are called.
 
     Args:
         panel: which data, and whether images stay images.
-        examples: to train on; 0 for as many as App. B.14 has.
+        examples: to train on; 0 for as many as in App. B.14.
         test: to test on, at most.
-        key: of the draw.
+        key: seed of the choice.
 
     Returns:
         The data set, and its name.

@@ -4,10 +4,10 @@ Inputs are N(±2, 1) by their label; the loss is the mean of r², so that the cr
 and n/λ_2 (0.37 and 0.39 in the thesis). Draws of a key are repeated until the two are 8 % apart, so
 that a rate between them is a catapult of one direction at small widths too (5 % in the thesis).
 Directions are unit vectors along x ⊙ m_±, the kernel's eigenvectors (Proposition B.11.1). Without a
-bias the examples cannot be fitted: what is followed is the residual along the directions.
+bias the examples cannot be fitted: what is followed is the residual along the directions. The quick
+preset has narrower networks, fewer steps and fewer draws.
 
-Chosen after the first run: peaks leave the first step out, which had made them 1 at least; the
-fifth within which printed critical rates have to agree with the mean of draws.
+Notes: docs/results/zhu2024quadratic/fig3_3/notes.md.
 """
 
 import dataclasses
@@ -20,15 +20,9 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, Tolerance, claim
 from learndyn.studies.registry import Report, cases
-from learndyn.studies.zhu2024quadratic._model import (
-    kernel_along,
-    mean_square,
-    on_a_line,
-    train,
-    two_layers,
-)
+from learndyn.studies.zhu2024quadratic import _model
 
 TITLE = "Examples on a line: each eigendirection has its own catapult"
 MODELS = {"f_quad": "Fig. 3.3", "f": "Fig. B.1"}
@@ -37,6 +31,40 @@ APART = 1.08  # least ratio of the critical rates
 RISE = "the largest later r² over the first"
 PRINTED = (0.37, 0.39)
 STRIDE = 1000  # of seeds between draws of one key
+HALF = "half of what the limit of small catapults has"
+CLAIMS = {
+    "constant": claim("{model}, below both: the kernel is nearly constant, largest relative change",
+                      "{figure}", because="'nearly' is read as within 5 %"),
+    "first": claim("{model}, between: λ_1 decreases, over half of a small catapult's fall",
+                   "{figure}", because=HALF),
+    "only": claim("{model}, between: λ_2 does not, its fall over that of λ_1", "{figure}",
+                  because="'only λ_1'"),
+    "both": claim("{model}, above both: both decrease, least fall over half of a small catapult's",
+                  "{figure}", because=HALF),
+    "catapult": claim(f"{{model}}, between: catapult along p_1, log₁₀ of {RISE}", "{figure}",
+                      because="a catapult rises"),
+    "none": claim(f"{{model}}, between: none along p_2, log₁₀ of {RISE}", "{figure}",
+                  because="the start is the largest"),
+    "catapults": claim("{model}, above both: catapults along both, the smaller log₁₀ of that",
+                       "{figure}", because="a catapult rises"),
+    "gone": claim("{model}, beyond 4/λ₁: training diverges, log₁₀ of its last loss", "App. B.11",
+                  because="10⁶ is no catapult at these widths"),
+    "map": claim("f_quad, all rates: residuals and kernels of eight steps against the map, largest "
+                 "error", "Eqs. B.7-B.12", kind="finding",
+                 because="exact; rounding of float64 over the largest value"),
+    "critical": claim("the figures' loss is the mean of r²: printed 2/λ_{i}(0) over the mean of "
+                      "n/λ_{i}", "Fig. 3.3",
+                      within=Tolerance(0.2, "a fifth: other conventions differ by factors of 2 and "
+                                            "more, single draws by 10 %")),
+    "rank": claim("the kernel has rank 2: its third eigenvalue over the first",
+                  "Proposition B.11.1", kind="theorem", because="rounding"),
+    "scale": claim("λ_1(0) lies between ½ and 3/2 of M, fraction of draws of width 500",
+                   "Proposition B.11.2", kind="theorem",
+                   within=Tolerance(0.0, "the exception has a chance below 10⁻⁶ at this width")),
+    "rest": claim("f_quad: the loss off p_1 and p_2 does not change, largest change over the "
+                  "largest loss, at rates that converge", "Proposition B.11.3", kind="theorem",
+                  because="rounding of float64"),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,8 +97,8 @@ class _Line(NamedTuple):
 
 
 def _drawn(n: int, m: int, seed: int) -> _Line:
-    x, y = on_a_line(seed, n)
-    model = two_layers(1, m, seed)
+    x, y = _model.on_a_line(seed, n)
+    model = _model.two_layers(1, m, seed)
     sides = np.stack([np.where(x[:, 0] > 0, x[:, 0], 0), np.where(x[:, 0] < 0, x[:, 0], 0)])
     length = np.linalg.norm(sides, axis=1, keepdims=True)
     p = sides / length
@@ -84,9 +112,9 @@ def _drawn(n: int, m: int, seed: int) -> _Line:
 def _line(params: Params) -> _Line:
     """The first draw of the key whose critical rates are apart."""
     for seed in range(params.key, params.key + 100 * STRIDE, STRIDE):
-        found = _drawn(params.n, params.m, seed)
-        if found.critical[1] > APART * found.critical[0]:
-            return found
+        line = _drawn(params.n, params.m, seed)
+        if line.critical[1] > APART * line.critical[0]:
+            return line
     raise ValueError(f"key: got {params.key}, with no draw of 100 whose critical rates are apart")
 
 
@@ -95,10 +123,11 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     line = _line(params)
     one, two = line.critical
     rates = [0.9 * one, np.sqrt(one * two), 1.2 * two, 2.1 * one]
-    given = [(name, rate) for name in MODELS for rate in rates]
-    rows = [_run(params, line, *each) for each in cases(given, report, end=0.8)]
-    by = [xr.concat(rows[i : i + len(rates)], "rate") for i in range(0, len(rows), len(rates))]
-    data = xr.concat(by, "model").assign_coords(model=list(MODELS), rate=list(RATES))
+    jobs = [(name, rate) for name in MODELS for rate in rates]
+    rows = [_run(params, line, *job) for job in cases(jobs, report, end=0.8)]
+    data = _model.stacked(rows, model=MODELS, rate=RATES)
+    # The mean of r² off both directions.
+    rest = data["loss"] - (data["residual"] ** 2).sum("direction", skipna=False) / params.n
     many = [_drawn(params.n, 500, params.key + 1 + i) for i in range(params.draws)]
     report(1.0)
     return data.assign(
@@ -107,37 +136,25 @@ def compute(params: Params, report: Report) -> xr.Dataset:
         drawn=(("draw", "direction"), np.stack([each.critical for each in many])),
         scale=("draw", [each.scale for each in many]),
         third=float(line.third),
-        rest=_rest(data, params.n),
+        rest=rest,
     )
-
-
-def _rest(data: xr.Dataset, n: int) -> xr.DataArray:
-    """The mean of r² off both directions."""
-    return data["loss"] - (data["residual"] ** 2).sum("direction", skipna=False) / n
 
 
 def _run(params: Params, line: _Line, name: str, eta: float) -> xr.Dataset:
-    data, start = mean_square(line.x, line.y), line.model
-    network: Any = ld.quadratic(start) if name == "f_quad" else start.network
-    times = np.arange(params.steps + 1.0)
-    probes = {"eigen": kernel_along(line.x, line.p), "along": _along(line)}
-    found = train(data, network, start.weights, eta, times, probes)
-    squares = found["along"].values ** 2
-    return xr.Dataset(
-        {
-            "loss": ("time", found["error"].values),
-            "kernel": (("time", "direction"), found["eigen"].values),
-            "residual": (("time", "direction"), found["along"].values),
-            "rise": ("direction", np.log10(np.nanmax(squares[1:], axis=0) / squares[0])),
-        }
-        | _solved(data, network, line, eta),
-        {"time": times},
-    )
-
-
-def _along(line: _Line) -> Any:
+    data = _model.mean_square(line.x, line.y)
+    network, times = _model.twin(line.model, name), np.arange(params.steps + 1.0)
     # Arrays become JAX's when they are traced, in float64.
-    return lambda model: line.p @ (model.network(model.weights, jnp.asarray(line.x)) - line.y)
+    residual = lambda model: model.network(model.weights, jnp.asarray(line.x)) - line.y
+    probes = {"eigen": _model.kernel_along(line.x, line.p), "along": lambda m: line.p @ residual(m)}
+    record = _model.train(data, network, line.model.weights, eta, times, probes)
+    squares, dims = record["along"].values ** 2, ("time", "direction")
+    table = {
+        "loss": ("time", record["error"].values),
+        "kernel": (dims, record["eigen"].values),
+        "residual": (dims, record["along"].values),
+        "rise": ("direction", np.log10(np.nanmax(squares[1:], axis=0) / squares[0])),
+    }
+    return xr.Dataset(table | _solved(data, network, line, eta), {"time": times})
 
 
 def _solved(data: ld.Dataset, network: Any, line: _Line, eta: float) -> dict[str, Any]:
@@ -147,22 +164,21 @@ def _solved(data: ld.Dataset, network: Any, line: _Line, eta: float) -> dict[str
         return {n: (dims, np.full((9, 2), np.nan)) for n in ("map_residual", "map_kernel")}
     system = ld.System(data, network, ld.GradientDescent(eta))
     begin = ld.start(system, weights=line.model.weights)
-    found = ld.solve(system, np.arange(9.0), start=begin)
+    solution = ld.solve(system, np.arange(9.0), start=begin)
     order = slice(None) if line.p[0].sum() > 0 else slice(None, None, -1)
-    return {f"map_{n}": (dims, found[n].values[:, order]) for n in ("residual", "kernel")}
+    return {f"map_{n}": (dims, solution[n].values[:, order]) for n in ("residual", "kernel")}
 
 
 def draw(data: xr.Dataset) -> Figure:
-    """Loss and both eigenvalues over steps; a row for each model."""
+    """Loss and both eigenvalues over steps; one row per model."""
     figure, axes = panels(6, columns=3, size=(4.0, 3.0))
     for row, (name, source) in enumerate(MODELS.items()):
         for number, rate in enumerate(RATES):
             one = data.sel(model=name, rate=rate)
             kernels = one["kernel"] / one["kernel"].isel(time=0)
             label = f"η = {float(one['eta']):.3f}, {rate}"
-            for axis, values in zip(
-                axes[3 * row :][:3], (one["loss"], *kernels.transpose()), strict=True
-            ):
+            curves = one["loss"], *kernels.transpose()
+            for axis, values in zip(axes[3 * row :][:3], curves, strict=True):
                 axis.plot(data["time"], values, color=f"C{number}", label=label)
         axes[3 * row].set(ylabel="mean of r²", yscale="log", ylim=(0.1, 1e3))
         axes[3 * row].set_title(f"{name} ({source})", fontsize=9)
@@ -179,78 +195,47 @@ def draw(data: xr.Dataset) -> Figure:
 def check(data: xr.Dataset) -> list[Claim]:
     """Drops of eigenvalues by rate, catapults by direction, the map, the critical rates."""
     rows = [row for name in MODELS for row in _of_model(data.sel(model=name), name)]
-    return [*rows, _map(data), *(_critical(data, i) for i in (0, 1)), *_propositions(data)]
+    quad = data.sel(model="f_quad")
+    early, off = quad.isel(time=slice(0, 9)).rename(time="early"), 0.0
+    for name in ("residual", "kernel"):
+        mapped = early[f"map_{name}"]
+        distance = np.abs(early[name].transpose(*mapped.dims).values - mapped.values)
+        off = max(off, float(np.max(distance / np.abs(mapped.values).max())))
+    rows.append(CLAIMS["map"].at_most(off, 1e-10))
+    for i, printed in enumerate(PRINTED):
+        ratio = printed / data["drawn"].isel(direction=i).mean()
+        rows.append(CLAIMS["critical"].format(i=i + 1).equals(ratio, 1.0))
+    inside = (data["scale"] >= 0.5) & (data["scale"] <= 1.5)
+    quad = quad.sel(rate=list(RATES[:3]))  # the last diverges
+    change = abs(quad["rest"] - quad["rest"].isel(time=0)).max("time") / quad["loss"].max("time")
+    return [
+        *rows,
+        CLAIMS["rank"].at_most(abs(data["third"]), 1e-12),
+        CLAIMS["scale"].equals(inside.mean(), 1.0),
+        CLAIMS["rest"].at_most(change.max(), 1e-12),
+    ]
 
 
 def _of_model(one: xr.Dataset, name: str) -> list[Claim]:
-    source = MODELS[name]
-    kernel = one["kernel"]
-    drop = 1 - kernel.isel(time=-1) / kernel.isel(time=0)
+    fields = {"model": name, "figure": MODELS[name], "i": ""}
+    sentences = {key: row.format(**fields) for key, row in CLAIMS.items()}
+    drop = 1 - one["kernel"].isel(time=-1) / one["kernel"].isel(time=0)
     # Of small catapults: ηλ falls from v to 4 − v.
     v = 2 * one["eta"] / one["critical"]
-    half = (v - 2) / v
-    rise = one["rise"]
-    at = lambda values, rate, i: float(values.sel(rate=rate).isel(direction=i))
+    half, rise = (v - 2) / v, one["rise"]
     below, between, above, beyond = RATES
+    at = lambda values, i: float(values.sel(rate=between).isel(direction=i))
     last = float(one["loss"].sel(rate=beyond).isel(time=-1).fillna(np.inf))
-    gone = claim(f"{name}, beyond 4/λ₁: training diverges, log₁₀ of its last loss", "App. B.11")
-    size = min(np.log10(last), 300.0)
+    size, gone = min(np.log10(last), 300.0), sentences["gone"]
     return [
-        claim(f"{name}, {below}: the kernel is nearly constant, largest relative change", source)
-        .at_most(abs(drop.sel(rate=below)).max(), 0.05, because="'nearly' read as within 5 %"),
-        claim(f"{name}, {between}: λ_1 decreases, over half of a small catapult's fall", source)
-        .at_least(at(drop, between, 0) / at(half, between, 0), 1.0,
-                  because="half of what the limit of small catapults has"),
-        claim(f"{name}, {between}: λ_2 does not, its fall over that of λ_1", source)
-        .at_most(at(drop, between, 1) / at(drop, between, 0), 0.5, because="'only λ_1'"),
-        claim(f"{name}, {above}: both decrease, least fall over half of a small catapult's", source)
-        .at_least((drop / half).sel(rate=above).min(), 1.0,
-                  because="half of what the limit of small catapults has"),
-        claim(f"{name}, {between}: catapult along p_1, log₁₀ of {RISE}", source)
-        .at_least(at(rise, between, 0), 0.0, because="a catapult rises"),
-        claim(f"{name}, {between}: none along p_2, log₁₀ of {RISE}", source)
-        .at_most(at(rise, between, 1), 0.0, because="the start is the largest"),
-        claim(f"{name}, {above}: catapults along both, the lesser log₁₀ of that", source)
-        .at_least(rise.sel(rate=above).min(), 0.0, because="a catapult rises"),
-        gone.at_least(size, 6.0, because="10⁶ is no catapult at these widths")
-        if name == "f_quad" else gone.open("the thesis gives no η_max of networks", size, 6.0),
-    ]  # fmt: skip
-
-
-def _map(data: xr.Dataset) -> Claim:
-    one = data.sel(model="f_quad").isel(time=slice(0, 9)).rename(time="early")
-    off = 0.0
-    for name in ("residual", "kernel"):
-        by, seen = one[f"map_{name}"].values, one[name].transpose(*one[f"map_{name}"].dims).values
-        off = max(off, float(np.max(np.abs(seen - by) / np.abs(by).max())))
-    said = "f_quad, all rates: residuals and kernels of eight steps against the map, largest error"
-    because = "exact; rounding of float64 over the largest value"
-    return claim(said, "Eqs. B.7-B.12", kind="finding").at_most(off, 1e-10, because=because)
-
-
-def _critical(data: xr.Dataset, i: int) -> Claim:
-    ratio = PRINTED[i] / data["drawn"].isel(direction=i).mean()
-    said = (
-        f"the figures' loss is the mean of r²: printed 2/λ_{i + 1}(0) over the mean of n/λ_{i + 1}"
-    )
-    because = "a fifth: other conventions differ by factors of 2 and more, single draws by 10 %"
-    return claim(said, "Fig. 3.3").equals(ratio, 1.0, within=0.2, because=because)
-
-
-def _propositions(data: xr.Dataset) -> list[Claim]:
-    """Propositions B.11.1 to B.11.3."""
-    quad = data.sel(model="f_quad", rate=list(RATES[:3]))  # the last diverges
-    off = abs(quad["rest"] - quad["rest"].isel(time=0)).max("time") / quad["loss"].max("time")
-    inside = (data["scale"] >= 0.5) & (data["scale"] <= 1.5)
-    return [
-        claim("the kernel has rank 2: its third eigenvalue over the first", "Proposition B.11.1",
-              kind="theorem")
-        .at_most(abs(data["third"]), 1e-12, because="rounding"),
-        claim("λ_1(0) lies between ½ and 3/2 of M, share of draws of width 500",
-              "Proposition B.11.2", kind="theorem")
-        .equals(inside.mean(), 1.0, within=0.0,
-                because="the exception has a chance below 10⁻⁶ at this width"),
-        claim("f_quad: the loss off p_1 and p_2 does not change, largest change over the largest "
-              "loss, at rates that converge", "Proposition B.11.3", kind="theorem")
-        .at_most(off.max(), 1e-12, because="rounding of float64"),
-    ]  # fmt: skip
+        sentences["constant"].at_most(abs(drop.sel(rate=below)).max(), 0.05),
+        sentences["first"].at_least(at(drop, 0) / at(half, 0), 1.0),
+        sentences["only"].at_most(at(drop, 1) / at(drop, 0), 0.5),
+        sentences["both"].at_least((drop / half).sel(rate=above).min(), 1.0),
+        sentences["catapult"].at_least(at(rise, 0), 0.0),
+        sentences["none"].at_most(at(rise, 1), 0.0),
+        sentences["catapults"].at_least(rise.sel(rate=above).min(), 0.0),
+        gone.at_least(size, 6.0)
+        if name == "f_quad"
+        else gone.open("the thesis gives no η_max of networks", size, 6.0),
+    ]

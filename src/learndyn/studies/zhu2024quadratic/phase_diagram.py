@@ -1,15 +1,17 @@
 """Phases of one example over ηλ₀, width and target (ours), with the boundaries of the theorems.
 
 The diagram is the map's, from λ₀ = 1, c = 1/m and the first output 0 (1 where the target is 0).
-Dots are quadratic twins of relu networks, trained from random weights; each is compared with the
-map from its own start, and with the thresholds 2 (Theorems B.3.1, 3.3.1) and 4 (Theorem B.7.1),
-which are exact for y = 0 and limits of m → ∞ else. Their ηλ₀ keep 0.2 away from 2 and 4. Starts
-that are unfinished end where ηλ is close to 0 or 2. The quick preset was made smaller after a first
-run, for its time, and networks are compared with as many steps of the map as they took, where the
-map had been followed to its end; tolerances are as they were.
+Dots are quadratic twins of relu networks, trained from random weights; each is compared with as
+many steps of the map from its own start, and with the thresholds 2 (Theorems B.3.1, 3.3.1) and 4
+(Theorem B.7.1), which are exact for y = 0 and limits of m → ∞ otherwise. Their ηλ₀ keep 0.2 away
+from 2 and 4. Starts that are unfinished end where ηλ is close to 0 or 2. The quick preset has a
+coarser grid, and fewer targets, steps of the map and networks.
+
+Notes: docs/results/zhu2024quadratic/phase_diagram/notes.md.
 """
 
 import dataclasses
+import itertools
 from typing import Any
 
 import numpy as np
@@ -19,24 +21,25 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, Tolerance, claim
 from learndyn.studies.registry import Report, cases
-from learndyn.studies.zhu2024quadratic._model import (
-    half_sum,
-    one_example,
-    regime_of,
-    rng_of,
-    top_kernel,
-    train,
-    two_layers,
-)
+from learndyn.studies.zhu2024quadratic import _model
 from learndyn.theory.quadratic_model.catapult import Regime, follow
 from learndyn.theory.quadratic_model.closed_map import advance
 
 TITLE = "Monotone, catapult and divergent training over learning rate, width and target"
 PHASES = (0.3, 1.8), (2.2, 3.8), (4.2, 6.0)  # ηλ₀ of trained networks
 COLORS = "#9ecae1", "#fdd0a2", "#fc9272", "0.85"
-CHAOS = 0.1  # share of networks with a target whose regime rounding or a small width may decide
+CHAOS = 0.1  # fraction of networks with a target whose regime rounding or small widths may decide
+CLAIMS = {
+    "map": claim("target {y:g}: fraction of networks of all widths in the regime of the map from "
+                 "their start", "Eqs. 3.11-3.12", kind="finding"),
+    "thresholds": claim("target {y:g}: fraction of networks of width {m} in the regimes by 2 and 4",
+                        "Theorems 3.3.1, B.3.1, B.7.1"),
+    "gap": claim("target {y:g}: distance of the map's first divergence from 4, at the largest "
+                 "width", "Theorems 3.3.1, B.7.1", kind="finding",
+                 because="ε = log m/√m, a grid step"),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,15 +66,9 @@ PRESETS = {
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """Regimes of the map on the grid, and of networks in every phase."""
-    given = [(y, m) for y in params.targets for m in params.trained_widths]
-    rows = [_networks(params, y, m) for y, m in cases(given, report, end=0.9)]
-    by = [
-        xr.concat(rows[i : i + len(params.trained_widths)], "trained_width")
-        for i in range(0, len(rows), len(params.trained_widths))
-    ]
-    data = xr.concat(by, "target").assign_coords(
-        target=list(params.targets), trained_width=list(params.trained_widths)
-    )
+    jobs = [(y, m) for y in params.targets for m in params.trained_widths]
+    rows = [_networks(params, y, m) for y, m in cases(jobs, report, end=0.9)]
+    data = _model.stacked(rows, target=params.targets, trained_width=params.trained_widths)
     return data.merge(_grid(params))
 
 
@@ -79,59 +76,62 @@ def _grid(params: Params) -> xr.Dataset:
     v, m = np.linspace(0.5, 5, params.rates), np.geomspace(10, 1e5, params.widths)
     y = np.asarray(params.targets)[:, None, None]
     first = np.where(y == 0, 1.0, -y)
-    found = follow(first, 1.0, 1 / m[:, None], y, v, most=params.most)
-    regimes = np.asarray(found.regime, np.int64)
-    return xr.Dataset(
-        {"map": (("target", "width", "v"), regimes)},
-        {"target": list(params.targets), "width": m, "v": v},
-    )
+    course = follow(first, 1.0, 1 / m[:, None], y, v, most=params.most)
+    table = {"map": (("target", "width", "v"), np.asarray(course.regime, np.int64))}
+    return xr.Dataset(table, {"target": list(params.targets), "width": m, "v": v})
 
 
 def _networks(params: Params, y: float, m: int) -> xr.Dataset:
-    rng = rng_of(params.key, 2)
+    rng = _model.rng_of(params.key, 2)
     v = np.concatenate([rng.uniform(low, high, params.trained) for low, high in PHASES])
-    found = [_network(params, y, m, float(each), params.key + i) for i, each in enumerate(v)]
-    names = "trained_regime", "map_regime"
-    return xr.Dataset(
-        {"trained_v": ("network", v)}
-        | {name: ("network", [row[i] for row in found]) for i, name in enumerate(names)}
-    )
+    trained, mapped = zip(*(_network(params, y, m, v, i) for i in range(len(v))), strict=True)
+    table = {"trained_v": v, "trained_regime": list(trained), "map_regime": list(mapped)}
+    return xr.Dataset({name: ("network", values) for name, values in table.items()})
 
 
-def _network(params: Params, y: float, m: int, v: float, seed: int) -> tuple[int, int]:
+def _network(params: Params, y: float, m: int, v: np.ndarray, i: int) -> tuple[int, int]:
     """The regime of a trained twin, and of the map from its start."""
-    x, model = one_example(seed, params.d), two_layers(params.d, m, seed)
-    eta, times = v / top_kernel(model, x), np.arange(params.steps + 1.0)
-    record = train(half_sum(x, [y]), ld.quadratic(model), model.weights, eta, times)
+    x, model = responding(params.d, m, params.key + i, len(v))
+    eta, times = float(v[i]) / _model.top_kernel(model, x), np.arange(params.steps + 1.0)
+    record = _model.train(_model.half_sum(x, [y]), ld.quadratic(model), model.weights, eta, times)
     r, kernel = (float(record[name][0, 0]) for name in ("residual", "kernel"))
     by_map = _losses(np.float64(r), np.float64(kernel), 1 / m, y, eta, params.steps)
-    return regime_of(record["error"].values), regime_of(by_map)
+    return _model.regime_of(record["error"].values), _model.regime_of(by_map)
+
+
+def responding(d: int, m: int, seed: int, step: int) -> tuple[np.ndarray, ld.Model]:
+    """An input and a network that responds to it, by the first of the seeds that has such a pair.
+
+    With probability 2^-m all units of a network are off: its kernel is 0, it learns nothing, and
+    no learning rate gives it a chosen ηλ₀.
+    """
+    seeds = itertools.count(seed, step)
+    drawn = ((_model.one_example(i, d), _model.two_layers(d, m, i)) for i in seeds)
+    return next((x, model) for x, model in drawn if _model.top_kernel(model, x) > 0)
 
 
 def _losses(r: Any, kernel: Any, c: float, y: float, eta: float, steps: int) -> np.ndarray:
     """½ r² of the map, step by step."""
-    found = [r**2 / 2]
+    losses = [r**2 / 2]
     with np.errstate(all="ignore"):  # divergence is a result
         for _ in range(steps):
             r, kernel = advance(r, kernel, c, y, eta)
-            found.append(r**2 / 2)
-    return np.array(found)
+            losses.append(r**2 / 2)
+    return np.array(losses)
 
 
 def draw(data: xr.Dataset) -> Figure:
-    """A panel for each target: the map's regimes, thresholds and networks."""
+    """One panel per target: the map's regimes, thresholds and networks."""
     figure, axes = panels(data.sizes["target"], columns=3, size=(4.0, 3.4))
-    colors = ListedColormap(COLORS)
+    look = {"cmap": ListedColormap(COLORS), "vmin": -0.5, "vmax": 3.5, "rasterized": True}
     for axis, y in zip(axes, data["target"].values, strict=True):
         one = data.sel(target=y)
-        axis.pcolormesh(
-            one["v"], one["width"], one["map"], cmap=colors, vmin=-0.5, vmax=3.5, rasterized=True
-        )
+        axis.pcolormesh(one["v"], one["width"], one["map"], **look)
         for edge in (2, 4):
             axis.axvline(edge, color="black", ls="--", lw=0.8)
         _dots(axis, one)
-        axis.set(xlabel="ηλ₀", ylabel="width m", yscale="log", title=f"target {y:g}")
-        axis.set(xlim=(0.5, 5))
+        axis.set(xlabel="ηλ₀", ylabel="width m", yscale="log", xlim=(0.5, 5))
+        axis.set_title(f"target {y:g}")
     names = ("monotone", "catapult", "divergent", "unfinished")
     styles = {n: {"marker": "s", "color": c} for n, c in zip(names, COLORS, strict=True)}
     shown = {"trained, as the map": {"marker": "o", "mfc": "none", "color": "black"}}
@@ -154,36 +154,22 @@ def _dots(axis: Any, one: xr.Dataset) -> None:
 
 def check(data: xr.Dataset) -> list[Claim]:
     """Networks against the map and the thresholds; the map's second boundary."""
-    rows = [row for y in data["target"].values for row in _of_target(data, float(y))]
-    return [*rows, *(_gap(data, float(y)) for y in data["target"].values)]
-
-
-def _of_target(data: xr.Dataset, y: float) -> list[Claim]:
-    one = data.sel(target=y)
-    same = (one["trained_regime"] == one["map_regime"]).mean()
-    wide = one.isel(trained_width=-1)
-    v = wide["trained_v"]
-    wanted = (v > 2).astype(int) + (v > 4).astype(int)
-    as_said = (wide["trained_regime"] == wanted).mean()
-    within = CHAOS if y else 0.0
-    because = "chaotic near the divergence, where there is a target" if y else "exact"
-    m = int(data["trained_width"][-1])
-    return [
-        claim(f"target {y:g}: share of networks of all widths in the regime of the map from their "
-              "start", "Eqs. 3.11-3.12", kind="finding")
-        .equals(same, 1.0, within=within, because=because),
-        claim(f"target {y:g}: share of networks of width {m} in the regimes by 2 and 4",
-              "Theorems 3.3.1, B.3.1, B.7.1")
-        .equals(as_said, 1.0, within=within, because=because),
-    ]  # fmt: skip
-
-
-def _gap(data: xr.Dataset, y: float) -> Claim:
-    """4 − ηλ₀ of the first divergence at the largest width, against ε = log m/√m."""
-    one = data["map"].sel(target=y).isel(width=-1)
-    first = float(data["v"].values[np.argmax(one.values == int(Regime.DIVERGENT))])
+    rows, targets = [], [float(y) for y in data["target"].values]
+    for y in targets:
+        one = data.sel(target=y)
+        same = (one["trained_regime"] == one["map_regime"]).mean()
+        wide = one.isel(trained_width=-1)
+        wanted = (wide["trained_v"] > 2).astype(int) + (wide["trained_v"] > 4).astype(int)
+        as_said = (wide["trained_regime"] == wanted).mean()
+        within = Tolerance(0.0, "exact")
+        if y:
+            within = Tolerance(CHAOS, "chaotic near the divergence, where there is a target")
+        thresholds = CLAIMS["thresholds"].format(y=y, m=int(data["trained_width"][-1]))
+        rows.append(CLAIMS["map"].format(y=y).equals(same, 1.0, within))
+        rows.append(thresholds.equals(as_said, 1.0, within))
     m, step = float(data["width"][-1]), float(data["v"][1] - data["v"][0])
-    said = f"target {y:g}: distance of the map's first divergence from 4, at the largest width"
-    return claim(said, "Theorems 3.3.1, B.7.1", kind="finding").at_most(
-        abs(first - 4), np.log(m) / np.sqrt(m), within=step, because="ε = log m/√m, a grid step"
-    )
+    for y in targets:
+        diverges = data["map"].sel(target=y).isel(width=-1).values == int(Regime.DIVERGENT)
+        gap = abs(float(data["v"].values[np.argmax(diverges)]) - 4)
+        rows.append(CLAIMS["gap"].format(y=y).at_most(gap, np.log(m) / np.sqrt(m), step))
+    return rows

@@ -1,4 +1,4 @@
-"""Forms that a paper prints and that are wrong, kept so that a study can show it."""
+"""Published formulas that are wrong, kept so that a study can show where they fail."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -8,9 +8,9 @@ from scipy import special
 
 from learndyn.numerics.gaussian import ACTIVATIONS, AbstractActivation, tabulate
 from learndyn.numerics.gaussian.base import Covariance
-from learndyn.numerics.precision import in_float64
-from learndyn.numerics.types import Array, Int
 from learndyn.problems import Spectrum
+from learndyn.runtime.precision import in_float64
+from learndyn.runtime.types import Array, Int
 from learndyn.theory.committee.dynamics import linear, moments
 from learndyn.theory.committee.late_stage import erf_symmetric
 from learndyn.theory.committee.plateau import erf_uniform
@@ -19,9 +19,9 @@ from learndyn.theory.committee.power_law.learning_curve import Real, Reals
 
 
 def printed_eq34_noise(Q: np.ndarray, rho: np.ndarray, eta: float) -> np.ndarray:
-    """The η² term of dQ/dα as Eq. 34 of bocchi2026escape prints it (T = I).
+    """The η² term of dQ/dα as published in Eq. 34 of bocchi2026escape (T = I).
 
-    The bracket behind Q_kk' should be the risk R; it is printed as
+    The bracket multiplied by Q_kk' should be the risk R; it is printed as
     1 + 2/p* − (2p − 1)/p² (Σ Q_rr)² − (1/(p p*)) Σ ρ². All other terms are right.
 
     Args:
@@ -45,9 +45,9 @@ def printed_eq34_noise(Q: np.ndarray, rho: np.ndarray, eta: float) -> np.ndarray
 
 
 def printed_extreme_ratio(N: Int, p_star: Int) -> float:
-    """Negative over null eigenvalues of the plateau "up to p = N", as Sec. 7.2.2 prints it.
+    """The ratio of negative to null eigenvalues of the plateau "up to p = N", as in Sec. 7.2.2.
 
-    A plateau needs p + p* ≤ N; the extreme is at p = N − p* (`negative_to_null_ratio`).
+    A plateau needs p + p* ≤ N, so the extreme is at p = N − p* (`negative_to_null_ratio`).
     """
     return float(p_star / (N / 2 - p_star - 1 / 2))
 
@@ -55,7 +55,7 @@ def printed_extreme_ratio(N: Int, p_star: Int) -> float:
 def printed_eq91(C: Covariance) -> Array:
     """I4 of erf as Eq. 91 of worschech2024scaling prints A0, A1 and A2 (A4 is right).
 
-    `numerics.gaussian.Erf.I4` has the corrected ones.
+    `numerics.gaussian.Erf.I4` is the corrected form.
     """
     A4 = (1 + C[0][0]) * (1 + C[1][1]) - C[0][1] ** 2
     A0 = A4 * C[2][3] + C[1][2] * C[1][3] * (1 + C[0][0]) + C[0][2] * C[0][3] * (1 + C[1][1])
@@ -76,6 +76,7 @@ def printed_eq18(
     dR^(l) has η in place of η/K, 1 in place of M/K, and y^(l+1) in place of y^(l); the η² term
     has M/K² and 2/K in place of (M/K)² and 2M/K. The O(η) term of dQ is right.
     """
+    # The wrong dR replaces the right one; of dQ only the η² term is added to the right flow.
     c, nu = jnp.asarray(moments.characteristic(lam)), moments.traces(lam, phi)
     flow = moments.drift(state, lam, phi, eta, activation, "flow")
     dR, noise = _printed_eq18_parts(state, c, ACTIVATIONS[activation])
@@ -138,9 +139,9 @@ def printed_eq115(alpha: Array | float, r0: float, tau: float, T: float, D: floa
 def printed_plateau_length(
     tau: float, R_star: float, sigma_P: float, sigma_J: float, N: Int
 ) -> float:
-    """α_P − α_0 as App. C.4 computes it: half of τ_esc, and ½ ln N besides a σ_P ∝ 1/√N.
+    """α_P − α_0 as App. C.4 computes it: with half of τ_esc, and ½ ln N added to a σ_P ∝ 1/√N.
 
-    Eq. 117 with c = σ_P/σ_J; `erf_uniform.escape_length` is consistent.
+    Eq. 117 with c = σ_P/σ_J; `erf_uniform.escape_length` is the consistent form.
     """
     constant = np.log(erf_uniform.departure_size(R_star) * sigma_J / sigma_P)
     return erf_uniform.plateau_length(tau / 2, constant, sigma_J, N)
@@ -160,13 +161,13 @@ def printed_eq6(alpha: ArrayLike, spectrum: Spectrum, eta: float, sigma_J: float
     """⟨ε⟩ of a linear student as Eqs. 6 and 56 of worschech2024scaling print it.
 
     (1+σ_J²)/(2L) Σ_k b_k |λ̃_k| exp(−2η|λ̃_k|α) with λ̃_k of A_1 + ηU in place of A_1 + ηU/2, and
-    b = W⁻¹ (T^(1) … T^(L)) in place of (T^(0) … T^(L−1)). The sign of λ̃_k, negative as
-    printed, is read as its size. In the level basis A_1 + ηU is half of what `linear.modes`
-    has at κ = 2η, and b_k its `weights`. `linear.mean_curve` has the corrected form.
+    b = W⁻¹ (T^(1) … T^(L)) in place of (T^(0) … T^(L−1)). The printed λ̃_k is negative; its
+    absolute value is used here. In the level basis A_1 + ηU is half of the matrix of
+    `linear.modes` at κ = 2η, and b_k are its `weights`. `linear.mean_curve` is the corrected form.
     """
-    found = linear.modes(spectrum, 2 * eta)
-    decay = np.exp(-2 * eta * np.multiply.outer(np.asarray(alpha, dtype=np.float64), found.rates))
-    return (1 + sigma_J**2) / (2 * spectrum.levels) * decay @ (found.weights * found.rates)
+    modes = linear.modes(spectrum, 2 * eta)
+    decay = np.exp(-2 * eta * np.multiply.outer(np.asarray(alpha, dtype=np.float64), modes.rates))
+    return (1 + sigma_J**2) / (2 * spectrum.levels) * decay @ (modes.weights * modes.rates)
 
 
 @in_float64
@@ -177,6 +178,7 @@ def printed_eq25(
 
     The O(η) terms have the wrong sign; the η² term is right.
     """
+    # The published terms are recovered from the right ones, so that only the sign differs.
     flow = moments.drift(state, lam, phi, eta, "linear", "flow")
     full = moments.drift(state, lam, phi, eta, "linear")
     return -flow.R[-1], full.Q[-1] - 2 * flow.Q[-1]
@@ -198,11 +200,11 @@ def printed_late_matrix(lam: ArrayLike, phi: ArrayLike, M: Int, eta: float) -> n
 
 
 def printed_eq49(alpha: Reals, *, lam_plus: Real, L: Int, eta: Real, sigma_J: Real) -> Array:
-    """(1+σ_J²) λ₊/(2L) exp(−2 η λ₊ α), Eq. 49's bound on sum minus integral, as printed.
+    """(1+σ_J²) λ₊/(2L) exp(−2 η λ₊ α), the published bound of Eq. 49 on sum minus integral.
 
     It is twice f(1)/2, the leading part of `learning_curve.end_correction`, and leaves out f(L)/2
-    and the higher orders, which do not decay with it: it is a bound at the beginning of the
-    window, to 2 η λ₊ α of a few, and none later.
+    and the higher orders, which decay more slowly. It is therefore a bound only at the beginning
+    of the window, while 2 η λ₊ α is at most a few.
     """
     x = 2 * eta * lam_plus * np.asarray(alpha, dtype=np.float64)
     return learning_curve.amplitude(lam_plus, L, sigma_J) * np.exp(-x)
@@ -211,8 +213,8 @@ def printed_eq49(alpha: Reals, *, lam_plus: Real, L: Int, eta: Real, sigma_J: Re
 def printed_worst_case_bound(*, lam_plus: Real, L: Int, beta: Real, sigma_J: Real) -> float:
     """The bound of App. B.2 on sum minus integral, as printed.
 
-    (1+σ_J²) λ₊/(2L) [L^-(1+β) + ζ(1+β) − 1/β]; above `learning_curve.initial_gap`, by about
-    L^-(1+β)/2 in the bracket.
+    (1+σ_J²) λ₊/(2L) [L^-(1+β) + ζ(1+β) − 1/β]; its bracket exceeds that of
+    `learning_curve.initial_gap` by about L^-(1+β)/2.
     """
     bracket = float(L) ** -(1 + beta) + special.zeta(1 + beta) - 1 / beta
     return float(learning_curve.amplitude(lam_plus, L, sigma_J) * bracket)
@@ -235,10 +237,13 @@ def printed_eq79(
 
 
 def printed_eq13_rate(p_star: Int) -> float:
-    """bocchi2026escape, Eq. 13 prints the rate 16/p* per t = η α; it is that per η α/p."""
+    """The rate 16/p* that Eq. 13 of bocchi2026escape gives per t = η α; it is per η α/p."""
     return 16 / p_star
 
 
 def printed_outside_norm(p: Int, r: Int) -> float:
-    """bocchi2026escape, Sec. 7.2.1 prints 1 − r/p − 2 α/p = 0 for 1 − α r/p − 2 α/p = 0."""
+    """α from 1 − r/p − 2 α/p = 0, as printed in Sec. 7.2.1 of bocchi2026escape.
+
+    The correct condition is 1 − α r/p − 2 α/p = 0.
+    """
     return (p - r) / 2

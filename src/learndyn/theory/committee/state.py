@@ -7,14 +7,16 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.numerics.checks import a_kind
 from learndyn.numerics.linalg import smallest_eigenvalue
-from learndyn.numerics.precision import float64
 from learndyn.numerics.semidefinite import gram_factor
-from learndyn.numerics.types import Array
+from learndyn.runtime.checks import a_kind
+from learndyn.runtime.precision import float64
+from learndyn.runtime.types import Array
 
 
 def _with_levels(name: str) -> Callable[[Any], Array]:
+    """A converter to float64 that adds the level axis to a matrix without one."""
+
     def read(value: Any) -> Array:
         array = float64(name)(value)
         return array[None] if array.ndim == 2 else array
@@ -27,7 +29,7 @@ class Overlaps(eqx.Module):
 
     Q[l, i, j] = w_i · P_l w_j / N (student, student), R[l, i, n] (student, teacher) and
     T[l, n, m] (teacher, teacher), with P_l the projector on level l. The eigenvalue is
-    not included. A matrix without the level axis stands for one level.
+    not included. A matrix without the level axis is taken as a single level.
 
     Args:
         Q: (levels, K, K).
@@ -39,6 +41,8 @@ class Overlaps(eqx.Module):
     R: Array = eqx.field(converter=_with_levels("R"))
     T: Array = eqx.field(converter=_with_levels("T"))
 
+    # Shapes only: an Overlaps may also hold a drift, or traced arrays, whose values have no bounds.
+    # `checked` tests the values of a state that a user passes.
     def __check_init__(self):
         for name, array in (("Q", self.Q), ("R", self.R), ("T", self.T)):
             if array.ndim != 3:
@@ -54,10 +58,10 @@ class Overlaps(eqx.Module):
 
     @property
     def gram(self) -> Array:
-        """The Gram matrices (Q, R; Rᵀ, T) of every level, (levels, K + M, K + M), symmetric.
+        """The symmetric Gram matrix (Q, R; Rᵀ, T) of every level, (levels, K + M, K + M).
 
-        Only the symmetric part of Q and T enters: with the η² term a rounding asymmetry
-        of Q would grow.
+        Only the symmetric parts of Q and T enter: with the η² term, an asymmetry of Q from
+        rounding would grow.
         """
         block = np.block if isinstance(self.Q, np.ndarray) else jnp.block
         top = [_symmetric(self.Q), self.R]
@@ -65,9 +69,10 @@ class Overlaps(eqx.Module):
 
 
 class Factors(eqx.Module):
-    """Students and teachers as rows in a frame of every level: C_l = (J_l; B_l)(J_l; B_l)ᵀ.
+    """Students and teachers as rows, in a frame for every level: C_l = (J_l; B_l)(J_l; B_l)ᵀ.
 
-    Positive semidefinite whatever happens to J, and small where a level has few dimensions.
+    C_l is positive semidefinite for any J_l, and the factors are small if the levels have few
+    dimensions.
 
     Args:
         J: (levels, K, rank).
@@ -85,30 +90,30 @@ class Factors(eqx.Module):
 
     @property
     def overlaps(self) -> Overlaps:
-        """The overlaps that the rows have."""
+        """The overlaps of these rows."""
         rows = self.rows
         return from_gram(rows @ rows.swapaxes(1, 2), self.J.shape[1])
 
 
 def factors_of(state: Overlaps, rank: int) -> Factors:
-    """Rows in at most `rank` dimensions a level that have the given overlaps.
+    """Rows with these overlaps, in at most `rank` dimensions per level.
 
-    Students many orders of magnitude smaller than the teachers keep their digits.
+    Students that are many orders of magnitude smaller than the teachers keep their digits.
     """
     rows, K = gram_factor(np.asarray(state.gram), rank), state.Q.shape[1]
     return Factors(rows[:, :K], rows[:, K:])
 
 
 def from_gram(C: Array, units: int) -> Overlaps:
-    """The overlaps that Gram matrices (levels, K + M, K + M) hold, student first."""
+    """The overlaps in Gram matrices (levels, K + M, K + M), students first."""
     return Overlaps(C[:, :units, :units], C[:, :units, units:], C[:, units:, units:])
 
 
 def checked(state: Any, levels: int, units: int, teacher_units: int) -> Overlaps:
-    """The overlaps, or a ValueError that names what is wrong with them.
+    """The overlaps, or a ValueError that says what is wrong with them.
 
     Args:
-        state: what the user gave.
+        state: the user's state.
         levels: number of covariance levels of the inputs.
         units: hidden units K of the student.
         teacher_units: hidden units M of the teacher.
@@ -117,8 +122,8 @@ def checked(state: Any, levels: int, units: int, teacher_units: int) -> Overlaps
         The same overlaps.
 
     Raises:
-        ValueError: for another type, a wrong shape, NaN, asymmetry, or overlaps that no
-            weights can have.
+        ValueError: for a wrong type or shape, NaN, asymmetry, or overlaps that no weights can
+            have.
     """
     if not isinstance(state, Overlaps):
         raise ValueError(f"state: got {a_kind(state)}; allowed is an Overlaps")
@@ -127,12 +132,17 @@ def checked(state: Any, levels: int, units: int, teacher_units: int) -> Overlaps
         raise ValueError(f"state: got R of shape {state.R.shape}; allowed is {allowed}")
     for name, array in (("Q", state.Q), ("R", state.R), ("T", state.T)):
         if not np.all(np.isfinite(array)):
-            raise ValueError(f"state: {name} has entries that are not finite; allowed are numbers")
+            raise ValueError(
+                f"state: {name} has entries that are not finite; allowed are finite numbers"
+            )
     for name, array in (("Q", state.Q), ("T", state.T)):
         if not np.allclose(array, np.swapaxes(array, 1, 2), rtol=1e-9, atol=1e-12):
-            raise ValueError(f"state: got {name} that is not symmetric; allowed is a symmetric one")
+            raise ValueError(
+                f"state: got {name} that is not symmetric; allowed is a symmetric matrix"
+            )
     for l, C in enumerate(np.asarray(state.gram)):
         lowest = smallest_eigenvalue(C)
+        # Rounding may leave eigenvalues slightly below zero; 1e-300 lets all-zero overlaps pass.
         if lowest < -1e-9 * max(np.trace(C), 1e-300):
             raise ValueError(
                 f"state: (Q, R; Rᵀ, T) of level {l} has the eigenvalue {lowest:.3g}; "

@@ -1,31 +1,29 @@
-"""Committee learning from a committee: the closed theory of the overlaps.
+"""A committee that learns from a committee: the closed theory of the overlaps.
 
-The right-hand sides stand in `dynamics.overlaps`.
+The right-hand sides are in `dynamics.overlaps`.
 """
 
 import functools
 from typing import Any, ClassVar
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.networks import Committee
-from learndyn.networks.base import Weights
-from learndyn.numerics.checks import a_kind, one_of
-from learndyn.numerics.precision import compiled_in_float64
+from learndyn.networks import Committee, Typical
 from learndyn.numerics.rosenbrock import Solve
-from learndyn.numerics.types import Array
 from learndyn.problems import SquaredLoss, TeacherStudent
+from learndyn.runtime.checks import a_kind, one_of
+from learndyn.runtime.precision import compiled_in_float64, full_precision
+from learndyn.runtime.types import Array, Weights
 from learndyn.system import System
-from learndyn.theory.base import AbstractTheory, Coverage, Realise, Reference, Variable
+from learndyn.theory.base import AbstractTheory, Coverage, Given, Realise, Reference, Variable
 from learndyn.theory.chain import AbstractChain
 from learndyn.theory.committee import landmarks
 from learndyn.theory.committee.dynamics import diffusion, linear, overlaps, realisation, stiff
 from learndyn.theory.committee.dynamics.chain import CommitteeChain
 from learndyn.theory.committee.landscape import solutions
-from learndyn.theory.committee.setting import Setting
+from learndyn.theory.committee.setting import CommitteeSetting
 from learndyn.theory.committee.state import Factors, Overlaps, checked, factors_of, from_gram
 from learndyn.theory.dynamics import (
     Clock,
@@ -71,23 +69,35 @@ class CommitteeTheory(AbstractTheory):
             return Coverage("none", f"the loss is {type(problem.loss).__name__}, not SquaredLoss")
         if rule.step_law is None:
             return Coverage("none", f"the rule is {type(rule).__name__}, not SGD")
-        return _coverage(Setting.of(system))
+        return _coverage(CommitteeSetting.of(system))
 
     @property
-    def _setting(self) -> Setting:
-        return Setting.of(self.system)
+    def _setting(self) -> CommitteeSetting:
+        return CommitteeSetting.of(self.system)
 
     @classmethod
     def natural_clock(cls, system: System) -> Clock | None:
         """Steps / N for every committee, covered or not."""
         return _clock(system.dim) if isinstance(system.network, Committee) else None
 
-    def draw(self, key: int) -> tuple[Overlaps, Realise]:
+    def sample(self, key: int) -> tuple[Overlaps, Realise]:
+        """At a cost independent of N for built-in initialisations; otherwise from weights."""
         _, student, teacher, _, spectrum = self._setting
-        state = realisation.draw(
-            spectrum, student.init, teacher.init, student.units, teacher.units, key
-        )
-        return state, functools.partial(self.realise, state, key)
+        inits = student.init, teacher.init
+        # The exact type: a subclass may draw from another distribution.
+        if all(type(init) in realisation.LAWS for init in inits):
+            state = realisation.draw(spectrum, *inits, student.units, teacher.units, key)
+            return state, functools.partial(self.realise, state, key)
+        rng = np.random.default_rng(key)
+        rows, weights = self._sampled(teacher, rng), self._sampled(student, rng)
+        return self.project(weights, rows), Given(weights, rows)
+
+    def _sampled(self, network: Committee, rng: np.random.Generator) -> np.ndarray:
+        problem, *_, spectrum = self._setting
+        if type(network.init) is not Typical:
+            return network.sample(rng, problem.input_shape)
+        rows = realisation.typical_rows(spectrum, network.units, rng)
+        return np.asarray(problem.inputs.from_eigenbasis(rows))
 
     def as_state(self, state: Any) -> Overlaps:
         _, student, teacher, _, spectrum = self._setting
@@ -134,7 +144,7 @@ class CommitteeTheory(AbstractTheory):
         return {"Q": sigma[:K, :K], "R": sigma[:K, K:], "error": error}
 
     def invariants(self, state: Overlaps) -> dict[str, np.ndarray]:
-        """S̄ = ρ (ρᵀρ)^(-1/2) (Eq. 22), where the state conserves it."""
+        """S̄ = ρ (ρᵀρ)^(-1/2) (Eq. 22), if it is conserved from this state on."""
         _, student, teacher, _, spectrum = self._setting
         covered = student.activation == "quadratic" and spectrum.levels == 1
         if not covered or student.units < teacher.units:
@@ -143,7 +153,29 @@ class CommitteeTheory(AbstractTheory):
         return {"S": solutions.polar_factor(R)} if solutions.is_conserved(Q, R, T) else {}
 
     def landmarks(self) -> dict[str, float]:
+        """Landmarks for typical, orthogonal teachers: T^(l) = (1/N) tr Σ^l times a variance.
+
+        Rates are per t = η α, times are in t. Each holds at one of two learning rates:
+
+        - In the limit η → 0 (order "flow"), independent of the rule's rate. For erf these are
+          `plateau_error`, `plateau_R`, `plateau_Q`, `plateau_growth_rate`,
+          `escape_time_constant`, `slow_rate` and `fast_rate`; for the quadratic activation
+          `plateau_error`, `norm_fixed_point`, `growth_rate` and `decay_rate`. The units that
+          `landmark_units()` returns mark them.
+        - At the rule's own η (order "full"): all that end in `_full`, and for the quadratic
+          activation `plateau_norm`, `plateau_growth_rate` and `tail_error`. They are left out if
+          there is no plateau at that rate because the norms grow without bound.
+
+        `plateau_error_full` for erf is the error at which students with small and equal initial
+        weights come to rest. Other students come close to it before they escape.
+
+        Returns:
+            The landmarks; empty if none is known, as for teachers from your own distribution.
+        """
         return landmarks.of(self._setting)
+
+    def landmark_units(self) -> dict[str, str]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return landmarks.units_of(self._setting, self.landmarks())
 
 
 def _clock(N: int) -> Clock:
@@ -151,9 +183,9 @@ def _clock(N: int) -> Clock:
 
 
 class OverlapFlow(Flow):
-    """The drift of the overlaps: "full", or "flow" for a small learning rate."""
+    """The drift of the overlaps: order "full", or "flow", its limit for a small learning rate."""
 
-    setting: Setting
+    setting: CommitteeSetting
     order: str = eqx.field(static=True)
 
     @property
@@ -172,11 +204,13 @@ class OverlapFlow(Flow):
         return linear.curve(self.setting, state, times, self.order)
 
     def integration(self, state: Overlaps, end: float) -> Integration:
-        """In factors where the flow has levels with fewer dimensions than there are units."""
-        with jax.enable_x64(True):
+        """How to integrate the overlaps; order "flow" in factors if levels are low-dimensional."""
+        with full_precision():
             scheme = stiff.scheme(self.setting, state, end)
         if scheme == "implicit":
             return Implicit(state, self.linearise)
+        # With fewer dimensions than units the Gram matrices are singular: rounding would make them
+        # indefinite, which factors cannot become.
         rank = int(np.max(self.setting.spectrum.counts))
         scarce = self.order == "flow" and rank < state.gram.shape[1]
         begin = factors_of(state, rank) if scarce else state
@@ -195,9 +229,9 @@ class OverlapFlow(Flow):
 
 
 class MeanStep(Map):
-    """The exact mean of the next overlaps, given these, iterated."""
+    """The exact mean of the next overlaps given the current ones, iterated."""
 
-    setting: Setting
+    setting: CommitteeSetting
 
     @property
     def clock(self) -> Clock:
@@ -209,9 +243,9 @@ class MeanStep(Map):
 
 
 class OverlapNoise(Noise):
-    """The covariance of one step."""
+    """The covariance of the change of the overlaps in one step."""
 
-    setting: Setting
+    setting: CommitteeSetting
     order: str = eqx.field(static=True)
 
     @compiled_in_float64
@@ -222,20 +256,21 @@ class OverlapNoise(Noise):
         return float(diffusion.diffusion_error(self.setting, state))
 
 
-# The largest share of a level's weights that one step may renew where the limit is trusted.
+# The limit N → ∞ counts as exact if one step changes at most this share of a level's weights.
 RENEWED = 0.1
 
 
-def _coverage(setting: Setting) -> Coverage:
-    """How well the limit N → ∞ describes a system that is of the theory's kind."""
+def _coverage(setting: CommitteeSetting) -> Coverage:
+    """How well the limit N → ∞ describes a system of the theory's kind."""
     student, spectrum = setting.student, setting.spectrum
     if student.trainable is not None:
         if setting.problem.inputs.frame is not None:
-            return Coverage("none", "trainable directions and inputs in a rotated frame")
+            return Coverage("none", "trainable directions need inputs whose frame is not rotated")
         if student.trainable not in np.cumsum(spectrum.counts):
             return Coverage("none", f"{student.trainable} trainable directions cut a level in two")
+    # The first level has the largest eigenvalue, and so the largest step.
     share = float(setting.h * student.scale * student.units * spectrum.values[0] / spectrum.dim)
     if setting.rule.noise and share > RENEWED:
-        said = f"a step renews {share:.2g} of the first level, which N → ∞ neglects"
-        return Coverage("approximate", f"{said}; order='finite' has the mean step exactly")
+        reason = f"a step renews {share:.2g} of the first level, which N → ∞ neglects"
+        return Coverage("approximate", f"{reason}; order='finite' has the mean step exactly")
     return Coverage("exact", "as N → ∞ with λ_l / N → 0 in every level")

@@ -16,10 +16,10 @@ from numpy.polynomial.polynomial import polyval
 from scipy.optimize import elementwise
 from scipy.special import digamma, expit, lambertw, wrightomega
 
-from learndyn.numerics import checks
-from learndyn.numerics.types import Array, Number
+from learndyn.runtime import checks
+from learndyn.runtime.types import Array, Number
 
-_TERMS = 56  # of series in x <= 1/2: the rest is below 2^-53
+_TERMS = 56  # of power series at x <= 1/2, where the remainder is below 2^-53
 
 
 def stiffness(d: Number, power: Number) -> Array:
@@ -40,9 +40,9 @@ def depth_calibrated_rate(eta: Number, d: Number, power: Number) -> Array:
 
 
 def effective_depth(d: Number, power: Number) -> Array:
-    """d_eff = d q/(d + q − 1) (Eq. 22): the depth at which gradient descent is as stiff.
+    """d_eff = d q/(d + q − 1) (Eq. 22): the depth at which gradient descent is equally stiff.
 
-    It is d for power 0, 1 for power 1 and tends to q = 1/power for d → ∞.
+    It is d for power 0, 1 for power 1, and tends to q = 1/power for d → ∞.
 
     Examples:
         >>> float(effective_depth(4, 1 / 2)), float(effective_depth(np.inf, 1 / 2))
@@ -53,10 +53,10 @@ def effective_depth(d: Number, power: Number) -> Array:
 
 
 def spline_depth_error(step: Number, d: Number, power: Number) -> float:
-    """Error of an effective depth, read as a slope off a cubic spline through the map's curve.
+    """Error of an effective depth that is measured as the slope of a cubic spline of the map.
 
-    10 h³ d_eff²/2: h is the spline's step in τ, 10 stands for the derivatives of the curve, and
-    d_eff²/2 turns an error of the stiffness into one of the depth (Eq. 22).
+    10 h³ d_eff²/2: h is the spline's step in τ, 10 bounds the derivatives of the curve, and
+    d_eff²/2 converts an error of the stiffness into one of the depth (Eq. 22).
     """
     return float(10 * float(step) ** 3 * effective_depth(d, power) ** 2 / 2)
 
@@ -75,8 +75,8 @@ def solution(t: Number, target: Number, start: Number, p: Number, eta_bar: Numbe
     p = 1 and 1/(1 + W(v e^(v − τ))) with v = 1/x_0 − 1 for p = 2 (W is Lambert's). For other p,
     the implicit solution of `time_to` is inverted.
 
-    A start of 0 is a fixed point for p > 0. For p < 1 it is left at will; as in the paper, the
-    solution is the one that leaves it at t = 0.
+    A start of 0 is a fixed point for p > 0. For 0 < p < 1 the solution from there is not unique;
+    as in the paper, it is the one that leaves 0 at t = 0.
 
     Args:
         t: times, non-negative.
@@ -86,7 +86,7 @@ def solution(t: Number, target: Number, start: Number, p: Number, eta_bar: Numbe
         eta_bar: η̄.
 
     Returns:
-        σ̄(t), of the shape of t, target and start broadcast.
+        σ̄(t), of the broadcast shape of t, target and start.
 
     Examples:
         >>> np.round(solution(np.array([0.0, 1.0, 4.0]), 1.7, 0.0, 0.5), 6).tolist()
@@ -102,26 +102,26 @@ def solution(t: Number, target: Number, start: Number, p: Number, eta_bar: Numbe
 def time_to(
     sigma_bar: Number, target: Number, start: Number, p: Number, eta_bar: Number = 1.0
 ) -> Array:
-    """The time at which σ̄ is reached, τ = F_p(x) − F_p(x_0) with F_p = ∫ dx/((1 − x) x^p).
+    """The time at which σ̄ is reached: τ = F_p(x) − F_p(x_0) with F_p = ∫ dx/((1 − x) x^p).
 
     F_p(x) = x^(1−p)/(1 − p) ₂F₁(1, 1−p; 2−p; x) for x < 1. Above the target, 1/x obeys the same
     equation with stiffness 1 − p.
 
     Args:
-        sigma_bar: the value to be reached, non-negative.
+        sigma_bar: the value to reach, non-negative.
         target: σ̄_*, positive.
         start: σ̄(0), non-negative.
         p: the stiffness, non-negative.
         eta_bar: η̄.
 
     Returns:
-        The time: negative for values that σ̄ has passed before the start, infinite for those
-        that it never reaches.
+        The time: negative for values that σ̄ passed before the start, infinite for values that it
+        never reaches.
     """
     p, sigma_bar = _stiffness(p), _non_negative("sigma_bar", sigma_bar)
     target, start = _positive("target", target), _non_negative("start", start)
     sigma_bar, target, start = np.broadcast_arrays(sigma_bar, target, start)
-    with np.errstate(invalid="ignore"):  # on the side of the target that is not taken
+    with np.errstate(invalid="ignore"):  # in the branch that `where` does not select
         below = _elapsed(_logit(sigma_bar, target), _logit(start, target), p)
         above = _elapsed(_logit(target, sigma_bar), _logit(target, start), 1 - p)
     tau = np.where(start > target, above, below)
@@ -135,10 +135,10 @@ def half_maximum_time(target: Number, start: Number, p: Number, eta_bar: Number 
 
 
 def half_maximum_exponent_error(error: Number, targets: Array) -> float:
-    """How far the exponent of half-maximum times in σ̄_* is off, if x = σ̄/σ̄_* is by `error`.
+    """Error of the exponent of half-maximum times in σ̄_*, if x = σ̄/σ̄_* has the error `error`.
 
-    d log τ = dx/(dx/dτ · τ) with dx/dτ = 2^(−1−p) at x = 1/2, which is at most 8 dx for p ≤ 2 and
-    τ > 0.6; on both ends of the range of targets.
+    d log τ = dx/(dx/dτ · τ) with dx/dτ = 2^(−1−p) at x = 1/2. This is at most 8 dx for p ≤ 2 and
+    τ > 0.6, and occurs at both ends of the range of targets.
     """
     return 16 * float(error) / float(np.ptp(np.log(targets)))
 
@@ -146,9 +146,9 @@ def half_maximum_exponent_error(error: Number, targets: Array) -> float:
 def escape_time(target: Number, start: Number, p: Number, eta_bar: Number = 1.0) -> Array:
     """The leading term of `half_maximum_time` for small starts.
 
-    In τ = η̄ σ̄_*^p t it is F_p(1/2) − F_p(0), which is finite, for p < 1, −log x_0 for p = 1 and
-    x_0^(1−p)/(p − 1) for p > 1, with x_0 = start/σ̄_*. The closer p is to 1 without being 1, the
-    smaller x_0 must be.
+    In τ = η̄ σ̄_*^p t it is the finite F_p(1/2) − F_p(0) for p < 1, −log x_0 for p = 1 and
+    x_0^(1−p)/(p − 1) for p > 1, with x_0 = start/σ̄_*. If p is close to 1 but not equal to it,
+    x_0 must be very small for the leading term to dominate.
 
     Args:
         target: σ̄_*, positive.
@@ -171,8 +171,8 @@ def escape_time(target: Number, start: Number, p: Number, eta_bar: Number = 1.0)
 def update_speed(alpha: Number, d: Number, power: Number) -> Array:
     """‖dw/dt‖/√L = √2 (d α^(2(d − 1)))^(1/2 − power) per η (S.I.16).
 
-    Exact for square layers w_i = α O_i, O_i orthogonal, and any target; L = ‖w̄ − w̄_*‖²/2. The
-    paper gives the exponents; for power 1/2 the speed does not depend on α.
+    Exact for square layers w_i = α O_i with orthogonal O_i and any target; L = ‖w̄ − w̄_*‖²/2.
+    The paper gives the exponents only. For power 1/2 the speed is independent of α.
     """
     return np.sqrt(2) * _strength(alpha, d) ** (1 / 2 - _power(power))
 
@@ -185,10 +185,10 @@ def loss_rate(alpha: Number, d: Number, power: Number) -> Array:
 def largest_rate_exponent(d: Number, power: Number) -> Array:
     """The exponent of the largest stable learning rate in the scale α of small starts.
 
-    A first step has the length η |Δ| (d α^(2(d − 1)))^(1/2 − power) (S.I.16), and must not exceed
-    weights that make up the target, which are of order 1: η ∝ α^((d − 1)(2 power − 1)) for powers
-    above 1/2. Below, steps near the target bound it first, and α does not enter. With blocks the
-    lengths are the same but for constants.
+    The first step has the length η |Δ| (d α^(2(d − 1)))^(1/2 − power) (S.I.16). It must not exceed
+    the weights that realise the target, which are of order 1: η ∝ α^((d − 1)(2 power − 1)) for
+    powers above 1/2. For smaller powers the steps near the target are the tighter bound, and α
+    does not enter. With blocks the lengths differ by constants only.
 
     Examples:
         >>> float(largest_rate_exponent(3, 1)), float(largest_rate_exponent(3, 1 / 2))
@@ -198,15 +198,15 @@ def largest_rate_exponent(d: Number, power: Number) -> Array:
 
 
 def imbalance_exponent(power: Number, *, blocks: bool) -> Array:
-    """The exponent in the scale α of small starts with which imbalances of layers grow.
+    """The exponent with which the growth of layer imbalances depends on the scale α of the start.
 
-    Without blocks σ_i² − σ_k² is conserved (Eq. 7). With them |σ_i|^a − |σ_k|^a is, with
-    a = 2 − 2 power (after Eq. 25), so that σ_i² − σ_k², of order α² at the start, ends at order
-    α^a, and has grown by α^(−2 power).
+    Without blocks, σ_i² − σ_k² is conserved (Eq. 7). With blocks, |σ_i|^a − |σ_k|^a is conserved,
+    where a = 2 − 2 power (after Eq. 25). So σ_i² − σ_k² is of order α² at a small start and ends
+    at order α^a: it grows by a factor α^(−2 power).
 
     Args:
         power: 1/q of the rule.
-        blocks: whether each layer is corrected by itself.
+        blocks: whether each layer is corrected separately.
 
     Returns:
         The exponent, 0 or negative.
@@ -215,14 +215,15 @@ def imbalance_exponent(power: Number, *, blocks: bool) -> Array:
 
 
 def line_is_singular(begin: Array, target: Array) -> bool:
-    """Whether (1 − s) begin + s target is singular for an s between 0 and 1.
+    """Whether (1 − s) begin + s target is singular for some s between 0 and 1.
 
-    NGD moves the map on that line (Eq. 9), and has no finite velocity where it is singular.
+    NGD moves the map along this line (Eq. 9), and its velocity diverges where the map is singular.
 
     Args:
         begin: a square map that is not singular.
-        target: another, of its shape.
+        target: a map of the same shape.
     """
+    # (1 − s) I + s begin⁻¹ target is singular for an eigenvalue −(1 − s)/s, which is not positive.
     turned = np.linalg.eigvals(np.linalg.solve(np.asarray(begin), np.asarray(target)))
     return bool(np.any((turned.imag == 0) & (turned.real <= 0)))
 
@@ -230,12 +231,13 @@ def line_is_singular(begin: Array, target: Array) -> bool:
 def conserved(weights: tuple[Array, ...]) -> list[Array]:
     """w_i w_iᵀ − w_{i+1}ᵀ w_{i+1} for i = 1 … d − 1 (Theorem 1).
 
-    Constant under every update −ℓ_iᵀ Λ r_iᵀ: all powers, damped or not, without blocks.
+    Constant under every update −ℓ_iᵀ Λ r_iᵀ: for all powers, damped or not, without blocks.
     """
     return [w @ w.T - above.T @ above for w, above in itertools.pairwise(weights)]
 
 
 def _exponential(tau, x0):
+    # expm1 keeps the digits of small times.
     return x0 * np.exp(-tau) - np.expm1(-tau)
 
 
@@ -251,7 +253,7 @@ def _logistic(tau, x0):
 
 def _lambert(tau, x0):
     v = 1 / np.where(x0 > 0, x0, 1) - 1
-    # W(e^z) for positive v, since e^v overflows for starts below 1/700.
+    # For positive v, W(e^z) instead of W(v e^(v − τ)): e^v overflows for starts below 1/700.
     large = wrightomega(np.log(np.where(v > 0, v, 1)) + v - tau)
     small = lambertw(np.minimum(v, 0) * np.exp(np.minimum(v, 0) - tau)).real
     return np.where(x0 > 0, 1 / (1 + np.where(v > 0, large, small)), 0.0)
@@ -271,13 +273,13 @@ def _logit_after(tau, z0, p):
     if not tau.size:
         return tau
     low = z0
-    if p < 1:  # F_p(x) <= 2 x^(1−p)/(1 − p) for x <= 1/2 brackets a start at 0
+    if p < 1:  # from a start at 0, F_p(x) <= 2 x^(1−p)/(1 − p) for x <= 1/2 gives a bracket
         low = np.where(np.isneginf(z0), np.minimum(np.log((1 - p) * tau / 2) / (1 - p), 0), z0)
     high = np.maximum(z0, 0) + 2 ** max(1 - p, 0) * tau + 1
-    found = elementwise.find_root(
+    root = elementwise.find_root(
         lambda z, tau, z0: _elapsed(z, z0, p) - tau, (low, high), args=(tau, z0)
     )
-    return found.x
+    return root.x
 
 
 def _logit(part, whole):
@@ -290,8 +292,9 @@ def _logit(part, whole):
 def _elapsed(z, z0, p):
     """τ = F_p(x) − F_p(x_0) for z = log(x/(1 − x)); m steps of F_p = x^(1−p)/(1−p) + F_{p−1}.
 
-    They leave F_{p−m} with p − m < 0, which is as small as x^(1−p+m) near 0: what is singular at
-    0, or has a pole at p = 1, is in the steps, and is subtracted there without loss of digits.
+    The steps leave F_{p−m} with p − m < 0, which is as small as x^(1−p+m) near 0. All terms that
+    are singular at 0, or have a pole at p = 1, are in the steps, where they are subtracted without
+    loss of digits.
     """
     m = max(int(np.floor(p)) + 1, 0)
     log_x, log_x0 = -np.logaddexp(0, -z), -np.logaddexp(0, -z0)
@@ -305,6 +308,7 @@ def _power_difference(log_x, log_x0, a):
     """(x^a − x_0^a)/a, which is log(x/x_0) for a = 0."""
     if a == 0:
         return log_x - log_x0
+    # x_0 = 0 has log −∞, for which the difference below would be NaN: it is a case of its own.
     from_zero = np.exp(a * log_x) / a if a > 0 else np.inf
     x0 = np.where(np.isneginf(log_x0), 0.0, log_x0)
     with np.errstate(over="ignore"):

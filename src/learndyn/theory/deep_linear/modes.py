@@ -1,21 +1,22 @@
 """Singular modes of an aligned deep linear network under curvature-corrected rules.
 
-Where the layers share their singular vectors with each other and with the target, every mode of
-strengths σ_1 … σ_d moves by itself, as one map σ̄ = Π σ_i that is to reach σ̄_*. The couplings are
-j_i = ∂σ̄/∂σ_i. Loss Σ (σ̄ − σ̄_*)²/2, inputs of unit covariance, learning rate 1, power = 1/q.
+If the layers share their singular vectors with each other and with the target, every mode with
+strengths σ_1 … σ_d evolves independently: its product σ̄ = Π σ_i learns the target σ̄_*. The
+couplings are j_i = ∂σ̄/∂σ_i. The loss is Σ (σ̄ − σ̄_*)²/2, the inputs have unit covariance, the
+learning rate is 1, and power = 1/q.
 Equation numbers are those of curvature2020linear.
 """
 
 import jax.core
 import jax.numpy as jnp
 
-from learndyn.numerics import checks
-from learndyn.numerics.matrix_product import FORMS
-from learndyn.numerics.types import Array, Number
+from learndyn.networks.solvable.matrix_product import FORMS
+from learndyn.runtime import checks
+from learndyn.runtime.types import Array, Number
 
 
 def coupling(sigma: Array) -> Array:
-    """j_i = ∂σ̄/∂σ_i = Π_{k≠i} σ_k, without division by σ_i.
+    """j_i = ∂σ̄/∂σ_i = Π_{k≠i} σ_k, without dividing by σ_i, which may be 0.
 
     Args:
         sigma: strengths, shape (..., layers).
@@ -49,14 +50,14 @@ def velocity(
     to 26). Damping by ε replaces ‖j‖² by (‖j‖² + ε)/(1 + ε), for blocks j_i² likewise; power 1 is
     then Eq. 18, where a = ε/‖j‖. Form "levenberg" drops the 1 + ε.
 
-    Corrections are pseudo-inverses: what has no coupling does not move. A mode with σ̄ = 0 thus
-    moves as long as only one of its σ_i is 0; with two, all j_i vanish.
+    Corrections are pseudo-inverses: a strength without coupling does not move. A mode with σ̄ = 0
+    thus moves if exactly one of its σ_i is 0; if two are, all j_i vanish.
 
     Args:
         sigma: strengths, shape (modes, layers).
         target: σ̄_*, shape (modes,).
         power: 1/q, from 0 to 1.
-        blocks: whether each layer is corrected by itself.
+        blocks: whether each layer is corrected separately.
         damping: ε >= 0.
         form: "paper" or "levenberg".
 
@@ -79,10 +80,10 @@ def invariants(sigma: Array, *, power: Array | Number, blocks: bool = False) -> 
     Args:
         sigma: strengths, shape (..., layers).
         power: 1/q, from 0 to 1.
-        blocks: whether each layer is corrected by itself.
+        blocks: whether each layer is corrected separately.
 
     Returns:
-        What is conserved, shape (..., layers − 1).
+        The conserved quantities, shape (..., layers − 1).
     """
     _check_static(power, 0.0, "paper")
     size = jnp.abs(sigma)
@@ -96,10 +97,12 @@ def _correction(j, power, blocks, damping, form):
     scale = float(j.shape[-1]) ** -power if blocks else 1.0
     if form == "paper":
         scale = scale * (1.0 + damping) ** power
+    # Any finite number does where the strength is 0, since j is 0 there too.
     return scale * jnp.where(strength > 0, strength, 1) ** -power
 
 
 def _root_of_square(size, power):
+    # |σ|^(2 − 2 power): the constant of motion of blocks, except for power 1.
     return size ** (2 * (1 - power))
 
 
@@ -109,6 +112,7 @@ def _shifted(sigma):
 
 def _check_static(power, damping, form):
     checks.one_of("form", form, FORMS)
+    # Traced values have no number yet that could be checked.
     if not isinstance(damping, jax.core.Tracer):
         checks.non_negative("damping", damping)
     if not isinstance(power, jax.core.Tracer) and not 0 <= power <= 1:

@@ -7,17 +7,17 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.numerics.checks import a_kind
-from learndyn.numerics.precision import float64
-from learndyn.numerics.types import Array
+from learndyn.runtime.checks import a_kind
+from learndyn.runtime.precision import float64
+from learndyn.runtime.types import Array
 
-ROUNDING = 1e-13  # of a layer's norm: what it stretches a vector by less counts as zero
+ROUNDING = 1e-13  # a layer that stretches a vector by less, relative to its norm, sends it to zero
 
 
 class Modes(eqx.Module):
     """Strengths sigma[mode, layer] along the singular vectors of the target.
 
-    The product over layers is the map's own entry, L_*ᵀ w̄ R_*, of that mode.
+    The product over layers is the diagonal entry of L_*ᵀ w̄ R_* for that mode.
 
     Args:
         sigma: (modes, layers), modes in the order of the target's singular values.
@@ -31,27 +31,27 @@ class Modes(eqx.Module):
 
 
 def checked(state: Any, modes: int, layers: int) -> Modes:
-    """The modes, or a ValueError that names what is wrong with them."""
+    """The modes, or a ValueError that says what is wrong with them."""
     if not isinstance(state, Modes):
         raise ValueError(f"state: got {a_kind(state)}; allowed is a Modes")
     if state.sigma.shape != (modes, layers):
-        came, allowed = state.sigma.shape, (modes, layers)
-        raise ValueError(f"state: got sigma of shape {came}; allowed is {allowed}")
+        shape, allowed = state.sigma.shape, (modes, layers)
+        raise ValueError(f"state: got sigma of shape {shape}; allowed is {allowed}")
     if not np.all(np.isfinite(state.sigma)):
-        raise ValueError("state: sigma has entries that are not finite; allowed are numbers")
+        raise ValueError("state: sigma has entries that are not finite; allowed are finite numbers")
     return state
 
 
 def project(weights: tuple[Array, ...], left: Array, right: Array) -> Array:
-    """Strengths (modes, layers) of given layers along the target's singular vectors.
+    """Strengths (modes, layers) of these layers along the target's singular vectors.
 
-    A right singular vector is sent through the layers and renormalised after each; what a
-    layer stretches it by is its strength, and the last layer takes the component along the
-    left singular vector, with its sign. Where a layer sends it to zero, the strengths
-    behind come from the left singular vector, sent backwards.
+    A right singular vector is sent through the layers and normalised after each. The strength of
+    a layer is the factor by which it stretches the vector; that of the last layer is the
+    component along the left singular vector, with its sign. If a layer sends the vector to zero,
+    the strengths of the layers after it come from the left singular vector, sent backwards.
 
     Args:
-        weights: the layers, from the input's side.
+        weights: the layers, the first one at the inputs.
         left: left singular vectors of the target as columns, (outputs, modes).
         right: right singular vectors as rows, (modes, inputs).
 
@@ -63,20 +63,21 @@ def project(weights: tuple[Array, ...], left: Array, right: Array) -> Array:
     last = jnp.sum(u * (v @ weights[-1].T), axis=1)
     forward = jnp.stack([*sizes, last], axis=1)
     backward = jnp.stack(_sent([w.T for w in weights[::-1]], u)[0][::-1], axis=1)
+    # Counts the layers before each that sent the vector to zero.
     before = jnp.cumsum(jnp.stack([0 * last, *(1.0 * (s == 0) for s in sizes)], axis=1), axis=1)
     return jnp.where(before > 0, backward, forward)
 
 
 def off_diagonal(weights: tuple[np.ndarray, ...], state: Modes) -> float:
-    """How far from aligned: what of WᵀW and the map the modes do not carry, relative."""
+    """How far the weights are from aligned: the share of Σ ‖w‖² that the modes do not carry."""
     total = sum(float(np.sum(w**2)) for w in weights)
     return abs(total - float(np.sum(np.square(state.sigma)))) / max(total, 1e-300)
 
 
 def _sent(weights: Sequence[Array], v: Array) -> tuple[list[Array], Array]:
-    """Unit vectors (modes, n) sent through layers: what each stretches them by, and the last.
+    """Sends unit vectors (modes, n) through layers: the stretch by each, and the last vectors.
 
-    What is zero but for rounding is zero, and so is all behind it.
+    A stretch that is zero up to rounding is set to zero, and so are all that follow.
     """
     sizes = []
     for w in weights:

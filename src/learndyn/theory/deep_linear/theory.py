@@ -1,38 +1,34 @@
 """Deep linear networks: the dynamics of singular modes (curvature2020linear).
 
-For white inputs of variance λ and layers aligned with the target, each mode k evolves by
-itself under w ← w − η H^(−power) g:
+For white inputs of variance λ and layers aligned with the target, each mode evolves
+independently under w ← w − η H^(−power) g:
 
     dσ_i/dt = −(2 · loss_scale · λ) (σ̄ − σ̄*) j_i ‖j‖^(−2 power) λ^(−power),   σ̄ = Π σ_i,
 
-with j_i = ∂σ̄/∂σ_i and t = η · steps (`modes` has the other rules). The discrete step keeps
-layers aligned too, so `order="full"` iterates it exactly; "flow" is the limit η → 0.
+with j_i = ∂σ̄/∂σ_i and t = η · steps (see `modes` for the other rules). The discrete step also
+keeps layers aligned, so `order="full"` iterates it exactly; "flow" is the limit η → 0.
 """
 
 from typing import Any, ClassVar, cast
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks import Aligned, DeepLinear
-from learndyn.networks.base import Weights
-from learndyn.networks.layers import aligned_layers
-from learndyn.numerics.checks import a_kind, one_of
-from learndyn.numerics.matrix_product import product
-from learndyn.numerics.precision import compiled_in_float64
-from learndyn.numerics.types import Array
+from learndyn.networks.parts.layer_initialisation import aligned_layers
+from learndyn.networks.solvable.matrix_product import product
 from learndyn.problems import MapStatistics, SquaredLoss
 from learndyn.rules import GradientDescent, NaturalGradient
+from learndyn.runtime.checks import a_kind, one_of
+from learndyn.runtime.precision import compiled_in_float64, full_precision
+from learndyn.runtime.types import Array, Weights
 from learndyn.system import System
 from learndyn.theory.base import (
     AbstractTheory,
     Coverage,
-    Given,
     Realise,
     Reference,
     Variable,
-    sample,
 )
 from learndyn.theory.deep_linear import map_dynamics, modes
 from learndyn.theory.deep_linear.state import Modes, checked, off_diagonal, project
@@ -45,8 +41,8 @@ WHITE = 1e-9  # relative anisotropy of the inputs up to which they count as whit
 class DeepLinearTheory(AbstractTheory):
     """Singular modes of a deep linear network under (fractional, natural) gradient rules."""
 
-    map: MapStatistics  # what is to be learned, and from what
-    left: np.ndarray  # singular vectors and values of the map to be learned
+    map: MapStatistics  # the map to learn, and the statistics of the inputs
+    left: np.ndarray  # singular vectors and values of the map to learn
     target: np.ndarray
     right: np.ndarray
     variance: np.ndarray  # λ of the white inputs
@@ -79,12 +75,15 @@ class DeepLinearTheory(AbstractTheory):
         if not isinstance(network, DeepLinear):
             return Coverage("none", f"the network is {a_kind(network)}, not DeepLinear")
         if not isinstance(rule, GradientDescent | NaturalGradient):
-            return Coverage("none", f"the rule is {type(rule).__name__}, which samples")
+            allowed = "GradientDescent or NaturalGradient"
+            return Coverage("none", f"the rule is {type(rule).__name__}, not {allowed}")
+        if callable(getattr(rule, "blocks", None)):
+            return Coverage("none", "the rule's blocks are labelled by a function")
         if problem.fixed_teacher is None:
             return Coverage("none", "the teacher's matrix is drawn, not given")
         if not isinstance(problem.loss, SquaredLoss):
             return Coverage("none", f"the loss is {type(problem.loss).__name__}, not SquaredLoss")
-        with jax.enable_x64(True):
+        with full_precision():
             if problem.map_statistics(problem.fixed_teacher) is None:
                 return Coverage("none", "the target is not a linear map of vectors")
         if not _is_white(system):
@@ -99,19 +98,15 @@ class DeepLinearTheory(AbstractTheory):
         level = "exact" if outside < ALIGNED else "approximate"
         return Coverage(level, f"{outside:.1e} of the weights lie outside the modes")
 
-    def draw(self, key: int) -> tuple[Modes, Realise]:
-        weights, teacher = sample(self.system, key)
-        return self.project(weights, teacher), Given(weights, teacher)
-
     def as_state(self, state: Any) -> Modes:
         widths = cast(DeepLinear, self.system.network).widths
-        given = checked(state, len(self.target), len(widths) - 1)
+        strengths = checked(state, len(self.target), len(widths) - 1)
         fits = np.minimum(widths[1:], widths[:-1])
-        if np.any((np.arange(len(self.target))[:, None] >= fits) & (given.sigma != 0)):
+        if np.any((np.arange(len(self.target))[:, None] >= fits) & (strengths.sigma != 0)):
             raise ValueError(
                 "state: got strengths of modes that a layer is too narrow for; allowed is 0"
             )
-        return given
+        return strengths
 
     @compiled_in_float64
     def project(self, weights: Weights, teacher: Weights) -> Modes:
@@ -129,7 +124,7 @@ class DeepLinearTheory(AbstractTheory):
         return ModeMap(self) if order == "full" else ModeFlow(self)
 
     def change(self, sigma: Array) -> Array:
-        """η times the velocity, no longer than the rule's `clip`."""
+        """η times the velocity, clipped to the length `clip` of the rule."""
         rule = cast(GradientDescent | NaturalGradient, self.system.rule)
         change, clip = rule.learning_rate * self._velocity(sigma), _options(self.system).clip
         if clip is None:
@@ -139,23 +134,24 @@ class DeepLinearTheory(AbstractTheory):
 
     @compiled_in_float64
     def observe(self, state: Modes) -> dict[str, Any]:
-        found, scale = _strengths(state), _loss_scale(self.system) * self.variance
-        return found | {"error": scale * jnp.sum((found["map"] - self.target) ** 2)}
+        strengths, scale = _strengths(state), _loss_scale(self.system) * self.variance
+        return strengths | {"error": scale * jnp.sum((strengths["map"] - self.target) ** 2)}
 
     @compiled_in_float64
     def measure(self, weights: Weights, teacher: Weights) -> dict[str, Any]:
-        """As `observe`, but with the whole loss, what lies outside the modes included."""
-        # Not by `observe`: its λ, a number that rounding makes another for every data set, would
-        # stand in the program, which then is compiled anew for each.
-        found = _strengths(self.project(weights, teacher))
+        """As `observe`, but with the whole loss, including the part outside the modes."""
+        # This does not call `observe`: its λ would be a constant of the compiled program. Rounding
+        # makes λ slightly different for every data set, so each would be compiled again.
+        strengths = _strengths(self.project(weights, teacher))
         gap = product(tuple(jnp.asarray(w, jnp.float64) for w in weights)) - self.map.target
-        return found | {"error": _loss_scale(self.system) * jnp.sum((gap @ self.map.root) ** 2)}
+        return strengths | {"error": _loss_scale(self.system) * jnp.sum((gap @ self.map.root) ** 2)}
 
     @compiled_in_float64
     def invariants(self, state: Modes) -> dict[str, Array]:
-        """The rule's constants of motion, between neighbouring layers (Eqs. 7, 24-26)."""
+        """The rule's constants of motion between neighbouring layers (Eqs. 7, 24-26)."""
         rule = _options(self.system)
-        kept = modes.invariants(jnp.asarray(state.sigma), power=rule.power, blocks=rule.blocks)
+        blocks = bool(rule.blocks)
+        kept = modes.invariants(jnp.asarray(state.sigma), power=rule.power, blocks=blocks)
         return {"difference": kept}
 
     def landmarks(self) -> dict[str, float]:
@@ -171,7 +167,7 @@ class DeepLinearTheory(AbstractTheory):
 
     def _velocity(self, sigma: Array) -> Array:
         rule = _options(self.system)
-        # H is λ times that of unit inputs: a damping ε of it is one of ε/λ there.
+        # H is λ times the H of unit inputs, so that the damping ε here is ε/λ in `modes`.
         paper = (1 + rule.damping) ** rule.power if rule.damping_form == "paper" else 1.0
         return (
             self._scale()
@@ -180,7 +176,7 @@ class DeepLinearTheory(AbstractTheory):
                 sigma,
                 jnp.asarray(self.target),
                 power=rule.power,
-                blocks=rule.blocks,
+                blocks=bool(rule.blocks),
                 damping=rule.damping / self.variance,
                 form="levenberg",
             )
@@ -202,7 +198,7 @@ class ModeFlow(Flow):
 
     @compiled_in_float64
     def drift(self, state: Modes) -> Modes:
-        """D σ / d step, η included."""
+        """The change of σ per step, including η."""
         return Modes(self.theory.change(jnp.asarray(state.sigma)))
 
 
@@ -227,17 +223,17 @@ def _strengths(state: Modes) -> dict[str, Any]:
 
 
 def _options(system: System) -> NaturalGradient:
-    """The rule as a natural gradient; plain gradient descent has power 0."""
+    """The rule as a natural gradient: plain gradient descent is the one with power 0."""
     if isinstance(system.rule, NaturalGradient):
         return system.rule
     return NaturalGradient(1.0, power=0.0)
 
 
 def _statistics(system: System) -> MapStatistics:
-    with jax.enable_x64(True):
-        found = system.problem.map_statistics(system.problem.fixed_teacher)
-    assert found is not None
-    return MapStatistics(np.asarray(found.target), np.asarray(found.root))
+    with full_precision():
+        statistics = system.problem.map_statistics(system.problem.fixed_teacher)
+    assert statistics is not None
+    return MapStatistics(np.asarray(statistics.target), np.asarray(statistics.root))
 
 
 def _loss_scale(system: System) -> Array:

@@ -1,24 +1,27 @@
-"""The Gram matrix of two linear layers as an exact Markov chain, at a cost without L_h.
+"""The Gram matrix of two linear layers as an exact Markov chain, at a cost independent of L_h.
 
 A step of node perturbation adds −κ ξ_1 xᵀ to W_1 and −κ ξ_2 (W_1 x)ᵀ to W_2, with
 
     κ = η s,    s = u · e + (σ/2) |u|²,    u = W_2 ξ_1 + ξ_2,    e = (W_2 W_1 − A) x + σ_t z,
 
-and σ = 0 in the limit of small perturbations. In an orthonormal frame of r axes whose span holds
-all columns of U = (W_2ᵀ, W_1) = Q (R_2, R_1), the noise is ξ_1 = Q ζ + ρ q with ζ standard normal,
-q orthogonal to the frame, and ρ² chi-square of L_h − r degrees of freedom. So W_2 ξ_1 = R_2ᵀ ζ, and
+and σ = 0 in the limit of small perturbations. Take an orthonormal frame Q of r axes whose span
+contains all columns of U = (W_2ᵀ, W_1) = Q (R_2, R_1). The noise is then ξ_1 = Q ζ + ρ q with ζ
+standard normal, q a unit vector orthogonal to the frame, and ρ² chi-square with L_h − r degrees of
+freedom. So W_2 ξ_1 = R_2ᵀ ζ, and
 
     R_2 ← R_2 − κ (R_1 x) ξ_2ᵀ,    R_1 ← R_1 − κ ζ xᵀ,    q joins the frame: a new row (0, −κ ρ xᵀ).
 
-It is the law of G = RᵀR, not an approximation of it. With m = L_x + L_y columns the rows have room
-for b more; when these are full, R is replaced by the triangular factor of its QR decomposition,
-which has m rows. A step thus costs of the order of m (m + b), and m³/b for the decomposition.
+This is the exact distribution of G = RᵀR. Beyond the m = L_x + L_y rows that the columns need,
+there is room for b new ones. Once these are used, R is replaced by the triangular factor of its QR
+decomposition, which has m rows and the same G. A step thus costs of the order of m (m + b)
+operations, and m³/b for the decomposition.
 
-Every step draws m + b normal numbers for ζ. Those of axes that are not there yet are squared and
-added to ρ², whose chi-square has L_h − m − b degrees of freedom then, whatever the step.
+Every step draws m + b normal numbers for ζ. Those of axes that do not exist yet are squared and
+added to ρ², so that its chi-square number has L_h − m − b degrees of freedom in every step.
 
-Several draws a step, for examples of a batch or repeated for each, have their own ζ and a Wishart
-matrix of rests, of which Bartlett's triangular factor gives as many new rows as there are draws.
+A step may draw several perturbations, for the examples of a batch or repeatedly for each example.
+Each has its own ζ. The parts outside the frame then have a Wishart matrix as their Gram matrix;
+its triangular factor (Bartlett) gives as many new rows as there are draws.
 """
 
 from typing import cast
@@ -29,28 +32,30 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.numerics import dense
-from learndyn.numerics.types import Array
 from learndyn.problems import TeacherStudent
 from learndyn.rules import NodePerturbation
+from learndyn.runtime.types import Array
 from learndyn.system import System
 from learndyn.theory.chain import AbstractChain
 from learndyn.theory.dynamics import Refused
 from learndyn.theory.perturbation.gradient_chain import GradientChain
 from learndyn.theory.perturbation.realisation import Sizes
 from learndyn.theory.perturbation.rows import Rows, begin, gram_of
-from learndyn.theory.perturbation.setting import Setting
+from learndyn.theory.perturbation.setting import PerturbationSetting
 from learndyn.theory.perturbation.state import Gram, Traces
 
-ROOM = 48  # rows beyond m, at least: fewer ask for too many decompositions, more for longer steps
+ROOM = (
+    48  # rows beyond m: with fewer, decompositions are too frequent; with more, steps take longer
+)
 
 
 class PerturbationChain(AbstractChain):
     """The chain of the module's docstring.
 
     Args:
-        system: one that the theory covers, under node perturbation.
+        system: a system that the theory covers, under node perturbation.
         sizes: its widths.
-        room: b.
+        room: b, the number of rows beyond m.
     """
 
     normals: int = eqx.field(static=True)
@@ -70,7 +75,7 @@ class PerturbationChain(AbstractChain):
         self.sizes, self.room = sizes, room
         self.batch, self.repeats, self.shared = rule.batch, rule.perturbations, rule.shared
         self.noisy, self.label_noise = bool(problem.label_noise > 0), problem.label_noise
-        self.rate, self.sigma = np.asarray(Setting.of(system).eta), rule.sigma
+        self.rate, self.sigma = np.asarray(PerturbationSetting.of(system).eta), rule.sigma
         n, (L_x, L_h, L_y) = self.draws, sizes
         rows = L_x + L_y + room
         self.degrees = (L_h - rows - np.arange(n)).astype(np.float64)
@@ -79,7 +84,7 @@ class PerturbationChain(AbstractChain):
 
     @property
     def draws(self) -> int:
-        """How many times a step draws a perturbation."""
+        """The number of perturbations that a step draws."""
         return self.repeats * (1 if self.shared else self.batch)
 
     def begin(self, state: Gram | Traces) -> tuple[np.ndarray, Rows]:
@@ -100,13 +105,14 @@ class PerturbationChain(AbstractChain):
         first: Array,
         last: Array,
     ) -> Rows:
-        """Steps until the rows are full, then one decomposition, and so on."""
+        """Alternates between steps until all rows are used and one decomposition."""
         n = self.draws
         each = jax.vmap(self._moved, in_axes=(None, -1, -1, None, -1, -1), out_axes=-1)
 
         def stretch(carry: tuple[Array, Rows]) -> tuple[Array, Rows]:
             at, now = carry
             used = now.used[0]
+            # All runs use rows at the same pace, so the first run's count holds for all.
             stop = jnp.minimum(last, at + (self.room - used) // n)
 
             def one(i: Array, R: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -128,14 +134,15 @@ class PerturbationChain(AbstractChain):
     ) -> tuple[Array, Array]:
         """The rows of one run after a step."""
         x, z, xi_2, zeta, below = self._split(normals)
-        hidden = x @ R_1.T  # (batch, rows), as all that has the examples first
+        hidden = x @ R_1.T  # (batch, rows)
         e = hidden @ R_2 - x @ A.T
         e = e + self.label_noise * z if self.noisy else e
-        u = zeta @ R_2 + xi_2  # (draws, L_y): axes that are not there yet have no rows
+        u = zeta @ R_2 + xi_2  # (draws, L_y); the rows of axes that do not exist yet are zero
         s = u @ e.T
         if self.sigma is not None:
             s = s + self.sigma / 2 * jnp.sum(u**2, axis=1, keepdims=True)
         if not self.shared and self.batch > 1:
+            # A perturbation acts only on the example that it was drawn for.
             own = np.arange(self.draws)[:, None] % self.batch == np.arange(self.batch)
             s = jnp.where(own, s, 0.0)
         kappa = self.rate / (self.batch * self.repeats) * s  # (draws, batch)
@@ -143,9 +150,11 @@ class PerturbationChain(AbstractChain):
         return R_2 - (kappa @ hidden).T @ xi_2, R_1 - xi_1.T @ (kappa @ x)
 
     def _components(self, zeta: Array, below: Array, chi_squares: Array, used: Array) -> Array:
-        """ξ_1 along the axes, (draws, rows): those that are there, and one new axis a draw."""
+        """ξ_1 along the axes, (draws, rows): the existing ones, and one new axis per draw."""
         n, (L_x, _, L_y) = self.draws, self.sizes
-        place = jnp.arange(zeta.shape[1]) - (L_x + L_y + used)  # of new axes 0, 1, …
+        place = jnp.arange(zeta.shape[1]) - (
+            L_x + L_y + used
+        )  # 0, 1, … for new axes, else negative
         unseen = jnp.sum(jnp.where(place >= 0, zeta, 0.0) ** 2, axis=1)
         rest = jnp.diag(jnp.sqrt(chi_squares + unseen))
         if n > 1:
@@ -154,7 +163,7 @@ class PerturbationChain(AbstractChain):
         return jnp.where(place < 0, zeta, new)
 
     def _split(self, normals: Array) -> tuple[Array, Array, Array, Array, Array]:
-        """Inputs, label noise, ξ_2, ζ, and entries below the diagonal of the rests."""
+        """Inputs, label noise, ξ_2, ζ, and the entries of Bartlett's factor below its diagonal."""
         n, (L_x, _, L_y) = self.draws, self.sizes
         shapes = [(self.batch, L_x), (self.batch, L_y * self.noisy), (n, L_y)]
         shapes += [(n, L_x + L_y + self.room), (n * (n - 1) // 2,)]
@@ -164,7 +173,7 @@ class PerturbationChain(AbstractChain):
         return x, z, xi_2, zeta, below
 
     def _compressed(self, R_2: Array, R_1: Array) -> tuple[Array, Array]:
-        """The same Gram matrices with m rows, zeros below."""
+        """Rows with the same Gram matrices, of which only the first m are not zero."""
         L_y = self.sizes.outputs
 
         def one(R_2: Array, R_1: Array) -> tuple[Array, Array]:
@@ -194,7 +203,7 @@ def chain_of(system: System, sizes: Sizes) -> AbstractChain | Refused:
         sizes: its widths.
 
     Returns:
-        The chain; under node perturbation the hidden layer must have room for its rows.
+        The chain; under node perturbation, refused if the hidden layer is too narrow for its rows.
     """
     if not isinstance(system.rule, NodePerturbation):
         return GradientChain(system, sizes)
@@ -202,6 +211,6 @@ def chain_of(system: System, sizes: Sizes) -> AbstractChain | Refused:
     n = rule.perturbations * (1 if rule.shared else rule.batch)
     room = min(max(ROOM, n), sizes.hidden - m - n + 1)
     if room < n:
-        said = f"{m} inputs and outputs and {n} perturbations a step"
-        return Refused(f"{sizes.hidden} hidden units are too few to eliminate beside {said}")
+        others = f"{m} inputs and outputs and {n} perturbations per step"
+        return Refused(f"{sizes.hidden} hidden units are too few to eliminate beside {others}")
     return PerturbationChain(system, sizes, room)

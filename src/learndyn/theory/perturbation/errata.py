@@ -1,14 +1,14 @@
-"""Forms that hiratani2022perturbation prints and that are wrong, so that a study can show it."""
+"""Formulas as printed in hiratani2022perturbation that are wrong, for studies that show this."""
 
 import numpy as np
 
-from learndyn.numerics.types import Array, Scalar
-from learndyn.theory.perturbation.node_perturbation import psi
-from learndyn.theory.perturbation.setting import Setting
+from learndyn.runtime.types import Array, Scalar
+from learndyn.theory.perturbation.recursion import psi
+from learndyn.theory.perturbation.setting import PerturbationSetting
 from learndyn.theory.perturbation.state import Traces
 
 
-def printed_eq62(of: Setting, now: Traces) -> Array:
+def printed_eq62(of: PerturbationSetting, now: Traces) -> Array:
     """δα₂ as Eq. 62 prints it; `node_perturbation.change_of_alpha2` is the corrected one."""
     eta, L_x, L_y, alpha = of.eta, of.L_x, of.L_y, now.alpha
     w = L_x * now.epsilon + of.sigma_t2
@@ -16,10 +16,10 @@ def printed_eq62(of: Setting, now: Traces) -> Array:
     return 4 * eta * L_y * alpha * now.phi + grows + printed_eq62_bracket(of, now)
 
 
-def printed_eq62_bracket(of: Setting, now: Traces) -> Array:
+def printed_eq62_bracket(of: PerturbationSetting, now: Traces) -> Array:
     """The last bracket of Eq. 62 as printed, 2η² L_y (L_x (L_y φ² + α ε) + σ_t² (α + ψ)).
 
-    It lacks the factor 1 + β of α (L_x ε + σ_t²) and a 2 of the rest;
+    It lacks the factor 1 + β in front of α (L_x ε + σ_t²) and a factor 2 in front of the rest;
     `node_perturbation.bracket_of_alpha2` has both.
     """
     L_x, L_y, alpha = of.L_x, of.L_y, now.alpha

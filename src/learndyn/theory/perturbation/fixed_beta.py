@@ -1,24 +1,24 @@
-"""A training time without the limit of wide layers (ours): β fixed and φ dropped in Eq. 68.
+"""A training time without the limit of wide layers (our own): Eq. 68 with constant β and φ = 0.
 
-α then is the clock of ε, which is a cubic of it:
+α then grows monotonically, and ε is a cubic polynomial of it:
 
     ε(α) = ε_tot − (α² + 2βα)/(η L_h n (1 + β)) + (α³/3 + βα)/L_h + 2βα²/(L_h L_y (1 + β)),
     T = ∫ dα / (η² L_h n (1 + β) ε(α)),    n = L_x L_y.
 
-It gives the time of Eq. 68 within a few per cent at every width, where Eq. 80 is right for very
-wide layers only: twice too long at 100-1000-10.
+This agrees with the time of Eq. 68 within a few per cent at every width. Eq. 80 is right only for
+very wide layers: at 100-1000-10 it is too long by a factor of 2.
 """
 
 import numpy as np
 from numpy.polynomial import Polynomial
 from scipy.integrate import quad
 
-from learndyn.theory.perturbation.setting import Setting
+from learndyn.theory.perturbation.setting import PerturbationSetting
 from learndyn.theory.perturbation.state import Traces
 
 
-def error_of_norm(of: Setting, start: Traces) -> Polynomial:
-    """ε as a polynomial of α, through a start, without label noise."""
+def error_of_norm(of: PerturbationSetting, start: Traces) -> Polynomial:
+    """ε as a polynomial of α that passes through the start, without label noise."""
     beta, n = float(start.beta), float(of.L_x * of.L_y)
     pull = 1 / float(of.eta * of.L_h * n * (1 + beta))
     bend = 2 * beta / float(of.L_h * of.L_y * (1 + beta))
@@ -27,13 +27,13 @@ def error_of_norm(of: Setting, start: Traces) -> Polynomial:
     return shape + float(start.epsilon) - shape(float(start.alpha))
 
 
-def training_time(of: Setting, start: Traces, target: float) -> float:
-    """Steps until ε is `target` times that of the start; infinite where it never is.
+def training_time(of: PerturbationSetting, start: Traces, target: float) -> float:
+    """Steps until ε is `target` times its initial value; infinite if it never is.
 
     Args:
         of: sizes and rate.
         start: where training begins.
-        target: relative to the first error.
+        target: relative to the initial error.
 
     Returns:
         The number of steps.
@@ -45,6 +45,7 @@ def training_time(of: Setting, start: Traces, target: float) -> float:
     if not later.size:
         return np.inf
     end, rate = later.min(), float(of.eta**2 * of.L_h * of.L_x * of.L_y * (1 + start.beta))
-    width = -aim / float(epsilon.deriv()(end))  # of the last e-fold of the error
+    # Near the end 1/ε is sharply peaked: α = end − width · (e^v − 1) spreads the peak over v.
+    width = -aim / float(epsilon.deriv()(end))  # in α, of the last e-fold of the error
     integrand = lambda v: width * np.exp(v) / (rate * epsilon(end - width * np.expm1(v)))
     return quad(integrand, 0.0, np.log1p((end - alpha) / width), epsrel=1e-8, limit=200)[0]

@@ -1,8 +1,8 @@
-"""The Gram matrix of two linear layers under SGD as an exact Markov chain, without L_h.
+"""The Gram matrix of two linear layers under SGD as an exact Markov chain, independent of L_h.
 
-W_1 gains −η W_2ᵀ e xᵀ and W_2 gains −η e (W_1 x)ᵀ, averaged over a batch: both stay in the span of
-the columns of U = (W_2ᵀ, W_1), so that the rows R of `rows` move as the weights do, with
-min(L_x + L_y, L_h) rows in place of L_h.
+W_1 gains −η W_2ᵀ e xᵀ and W_2 gains −η e (W_1 x)ᵀ, averaged over a batch. Both stay in the span of
+the columns of U = (W_2ᵀ, W_1). The rows R of `rows` therefore obey the same update as the weights,
+with min(L_x + L_y, L_h) rows instead of L_h.
 """
 
 from typing import cast
@@ -12,14 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.numerics.types import Array
 from learndyn.problems import TeacherStudent
 from learndyn.rules import SGD
+from learndyn.runtime.types import Array
 from learndyn.system import System
 from learndyn.theory.chain import AbstractChain
 from learndyn.theory.perturbation.realisation import Sizes
 from learndyn.theory.perturbation.rows import Rows, begin, gram_of
-from learndyn.theory.perturbation.setting import Setting
+from learndyn.theory.perturbation.setting import PerturbationSetting
 from learndyn.theory.perturbation.state import Gram, Traces
 
 
@@ -27,7 +27,7 @@ class GradientChain(AbstractChain):
     """The chain of the module's docstring.
 
     Args:
-        system: one that the theory covers, under SGD.
+        system: a system that the theory covers, under SGD.
         sizes: its widths.
     """
 
@@ -43,7 +43,7 @@ class GradientChain(AbstractChain):
         problem = cast(TeacherStudent, system.problem)
         self.sizes, self.batch = sizes, cast(SGD, system.rule).batch
         self.noisy, self.label_noise = bool(problem.label_noise > 0), problem.label_noise
-        self.rate, self.degrees = np.asarray(Setting.of(system).eta), np.zeros(0)
+        self.rate, self.degrees = np.asarray(PerturbationSetting.of(system).eta), np.zeros(0)
         self.normals = self.batch * (sizes.inputs + self.noisy * sizes.outputs)
 
     def begin(self, state: Gram | Traces) -> tuple[np.ndarray, Rows]:

@@ -1,14 +1,14 @@
 """The exact mean change of the traces in one step, to second order in the learning rate.
 
-Averages over x, z, ξ_1 and ξ_2 of a given Gram matrix, of which Eqs. 51-67 keep what traces alone
-can tell. With e = E x + σ_t z,
+Averages over x, z, ξ_1 and ξ_2 at a fixed Gram matrix. Eqs. 51-67 keep only the part of them that
+can be expressed by traces. With e = E x + σ_t z,
 
     C_1 = ⟨|x|² e eᵀ⟩ = (L_x + 2) E Eᵀ + L_x σ_t²
     C_Q = ⟨xᵀQx e eᵀ⟩ = tr Q (E Eᵀ + σ_t²) + 2 E Q Eᵀ
     X_B = ⟨xᵀBᵀe xᵀPᵀe⟩ = tr BᵀE tr PᵀE + tr BᵀE PᵀE + tr BᵀE EᵀP + σ_t² tr BᵀP
 
-⟨δα⟩ and ⟨δβ⟩ have no higher orders; in the others these are 10⁻³ of the η² terms at the critical
-rate of 100-1000-10.
+⟨δα⟩ and ⟨δβ⟩ have no higher orders. In the other averages, higher orders are 10⁻³ of the η² terms
+at the critical rate of a 100-1000-10 network.
 """
 
 from typing import NamedTuple
@@ -16,12 +16,12 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.numerics.types import Array, Scalar
+from learndyn.runtime.types import Array, Scalar
 from learndyn.theory.perturbation.state import Gram, Traces
 
 
 class _Moments(NamedTuple):
-    """What the averages are made of."""
+    """The building blocks of the averages."""
 
     state: Gram
     noise: Scalar  # σ_t²
@@ -50,7 +50,7 @@ def node_perturbation(state: Gram, eta: Scalar, sigma_t2: Scalar, L_h: Scalar) -
         L_h: hidden units.
 
     Returns:
-        What is gained by α, β, ε, φ and α₂.
+        The changes of α, β, ε, φ and α₂.
     """
     M, N, P, E = state.M, state.N, state.P, state.E
     (L_y, L_x), of, I = P.shape, _Moments(state, sigma_t2), np.eye(len(M))
@@ -73,7 +73,7 @@ def node_perturbation(state: Gram, eta: Scalar, sigma_t2: Scalar, L_h: Scalar) -
 
 
 def sgd(state: Gram, eta: Scalar, sigma_t2: Scalar) -> Traces:
-    """The mean change of the traces in a step of SGD, as `node_perturbation` has it."""
+    """The mean change of the traces in a step of SGD; arguments as in `node_perturbation`."""
     M, N, P, E = state.M, state.N, state.P, state.E
     (L_y, L_x), of = P.shape, _Moments(state, sigma_t2)
     n, C_1, C_N = L_x * L_y, of.C_1(), of.C(N)

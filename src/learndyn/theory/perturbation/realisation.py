@@ -1,8 +1,8 @@
-"""Gram matrices drawn from their exact law, and weights that have a given one.
+"""Gram matrices sampled from their exact distribution, and weights that have a Gram matrix.
 
 U = (W_2ᵀ, W_1) has L_h rows. For normal entries it is Q R with a random frame Q and R upper
 triangular, normal above the diagonal and chi-distributed with L_h − j degrees of freedom on it
-(Bartlett): the law of G = RᵀR at a cost that has no L_h in it.
+(Bartlett): the distribution of G = RᵀR at a cost independent of L_h.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from learndyn.numerics.semidefinite import gram_factor
-from learndyn.numerics.types import Array, Number
+from learndyn.runtime.types import Array, Number
 from learndyn.theory.perturbation.state import Gram
 
 
@@ -27,7 +27,7 @@ def draw(sizes: Sizes, scale: Number, A: np.ndarray, rng: np.random.Generator) -
 
     Args:
         sizes: widths.
-        scale: factor of both layers.
+        scale: common factor of both layers.
         A: the teacher's matrix.
         rng: source of random numbers.
 
@@ -47,7 +47,7 @@ def from_rows(R: Array, A: Array) -> Gram:
 
 
 def rows_of(state: Gram, hidden: int) -> np.ndarray:
-    """Rows R with RᵀR = G, as many as G has rank.
+    """Rows R with RᵀR = G; their number is the rank of G.
 
     Args:
         state: the Gram matrix.
@@ -57,7 +57,7 @@ def rows_of(state: Gram, hidden: int) -> np.ndarray:
         R, (rank, L_y + L_x).
 
     Raises:
-        ValueError: where the rank exceeds the hidden width.
+        ValueError: if the rank exceeds the hidden width.
     """
     F = gram_factor(np.asarray(state.matrix))
     if F.shape[1] > hidden:
@@ -68,7 +68,7 @@ def rows_of(state: Gram, hidden: int) -> np.ndarray:
 
 
 def weights_of(state: Gram, hidden: int, key: int) -> tuple[np.ndarray, np.ndarray]:
-    """W_1 and W_2 that have a Gram matrix, in uniformly random hidden directions."""
+    """W_1 and W_2 with this Gram matrix, in uniformly random hidden directions."""
     R = rows_of(state, hidden)
     frame, _ = np.linalg.qr(np.random.default_rng(key).standard_normal((hidden, len(R))))
     U, L_y = frame @ R, len(state.P)

@@ -1,16 +1,16 @@
-"""One linear layer: the error falls by a constant factor a step (Eqs. 101-104).
+"""One linear layer: the error falls by a constant factor per step (Eqs. 101-104).
 
 δW = −η E x xᵀ for SGD and −η ξ ξᵀ E x xᵀ for node perturbation multiply ⟨‖E‖²⟩ by
 1 − 2η + K η², where K is exactly L_x + 2 and (L_x + 2)(L_y + 2), by fourth moments of normal
-numbers. The paper has the large-size values, L_x and L_x L_y: 22 % less than the exact one for
-node perturbation at 100-10. In T_np of Eq. 104 it prints the logarithm upside down
+numbers. The paper has the values for large sizes, L_x and L_x L_y; the exact one is 22 % larger for
+node perturbation at 100-10. In T_np of Eq. 104 it prints the inverse argument of the logarithm
 (`errata.printed_eq104`). Equation numbers are those of hiratani2022perturbation.
 """
 
 import numpy as np
 
-from learndyn.numerics.checks import one_of
-from learndyn.numerics.types import Array, Scalar
+from learndyn.runtime.checks import one_of
+from learndyn.runtime.types import Array, Scalar
 
 RULES = ("sgd", "node perturbation")
 
@@ -22,7 +22,7 @@ def noise(L_x: Scalar, L_y: Scalar, rule: str, *, exact: bool = True) -> Array:
         L_x: number of inputs.
         L_y: number of outputs.
         rule: "sgd" or "node perturbation".
-        exact: whether for this size, or for a large one as the paper has it.
+        exact: whether K is exact for this size, or for large sizes as in the paper.
 
     Returns:
         K.
@@ -39,12 +39,12 @@ def noise(L_x: Scalar, L_y: Scalar, rule: str, *, exact: bool = True) -> Array:
 
 
 def error_factor(eta: Scalar, K: Scalar) -> Array:
-    """By what a step multiplies the mean error, 1 − 2η + K η² (Eq. 102)."""
+    """The factor of the mean error per step, 1 − 2η + K η² (Eq. 102)."""
     return np.asarray(1 - 2 * eta + K * eta**2)
 
 
 def training_time(eta: Scalar, K: Scalar, target: Scalar) -> Array:
-    """Steps until the error is `target` times the first (Eq. 103); infinite from 2/K on."""
+    """Steps until the error is `target` times the initial one (Eq. 103); infinite for η ≥ 2/K."""
     factor = error_factor(eta, K)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(factor < 1, np.log(target) / np.log(factor), np.inf)
@@ -56,7 +56,7 @@ def optimal_learning_rate(K: Scalar) -> Array:
 
 
 def critical_learning_rate(K: Scalar) -> Array:
-    """2/K, from which on the error does not fall: 2/L_x and 2/(L_x L_y) (after Eq. 104)."""
+    """2/K, at and above which the error does not fall: 2/L_x and 2/(L_x L_y) (after Eq. 104)."""
     return np.asarray(2 / K)
 
 

@@ -1,17 +1,17 @@
-"""Rows R with RᵀR = G, which the chains of two linear layers carry in place of the weights."""
+"""Rows R with RᵀR = G, which the chains of two linear layers use instead of the weights."""
 
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.numerics.types import Array
+from learndyn.runtime.types import Array
 from learndyn.theory.perturbation.realisation import Sizes, from_rows, rows_of
 from learndyn.theory.perturbation.state import Gram, Traces
 
 
 class Rows(NamedTuple):
-    """What the steps change: R_2 (rows, L_y), R_1 (rows, L_x), and rows beyond m that are used.
+    """What the steps change: R_2 (rows, L_y), R_1 (rows, L_x), and how many rows beyond m are used.
 
     Runs are the last axis of each, and `used` is the same in all of them.
     """
@@ -22,7 +22,7 @@ class Rows(NamedTuple):
 
 
 def begin(state: Gram | Traces, sizes: Sizes, room: int) -> tuple[np.ndarray, Rows]:
-    """The teacher's matrix, and rows with a given Gram matrix, zeros below."""
+    """The teacher's matrix, and rows that have this Gram matrix, padded with zeros."""
     if not isinstance(state, Gram):
         name = type(state).__name__
         raise ValueError(f"state: got a {name}, which no chain begins from; allowed is a Gram")

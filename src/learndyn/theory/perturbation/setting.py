@@ -1,4 +1,4 @@
-"""A system that the perturbation theory covers, in the paper's letters."""
+"""A system that the perturbation theory covers, in the notation of the paper."""
 
 from typing import cast
 
@@ -6,21 +6,21 @@ import equinox as eqx
 import numpy as np
 
 from learndyn.networks import DeepLinear, LinearTeacher
-from learndyn.numerics.precision import as_float64
-from learndyn.numerics.types import Array
 from learndyn.problems import TeacherStudent
 from learndyn.rules import SGD, NodePerturbation
+from learndyn.runtime.precision import as_float64
+from learndyn.runtime.types import Array
 from learndyn.system import System
 
 
-class Setting(eqx.Module):
-    """Sizes, rate and noise: what the recursions read. All of them are traced.
+class PerturbationSetting(eqx.Module):
+    """Sizes, rate and noise, as the recursions use them. All of them are traced.
 
     Attributes:
         L_x: number of inputs.
         L_h: hidden units.
         L_y: number of outputs.
-        eta: η of the paper, whose loss is ½ |y − y*|²: 2 · loss_scale · learning_rate.
+        eta: η = 2 · loss_scale · learning_rate, the rate for the paper's loss ½ |y − y*|².
         sigma_t2: σ_t², the variance of the label noise.
     """
 
@@ -31,12 +31,12 @@ class Setting(eqx.Module):
     sigma_t2: Array = eqx.field(converter=as_float64)
 
     @staticmethod
-    def of(system: System) -> "Setting":
+    def of(system: System) -> "PerturbationSetting":
         """The setting of a system."""
         problem, rule = cast(TeacherStudent, system.problem), cast(SGD, system.rule)
         L_x, L_h, L_y = cast(DeepLinear, system.network).widths
         eta = 2 * problem.loss_scale * rule.learning_rate
-        return Setting(L_x, L_h, L_y, eta, problem.label_noise**2)
+        return PerturbationSetting(L_x, L_h, L_y, eta, problem.label_noise**2)
 
 
 def teacher_of(system: System) -> LinearTeacher:
@@ -45,12 +45,12 @@ def teacher_of(system: System) -> LinearTeacher:
 
 
 def mean_target(system: System) -> np.ndarray:
-    """‖A‖² / (L_x L_y) of the teacher, or its mean where the teacher is drawn."""
+    """‖A‖² / (L_x L_y) of the teacher, or its mean if the teacher is random."""
     matrix = teacher_of(system).matrix
     return np.asarray(1 / system.dim if matrix is None else np.mean(matrix**2))
 
 
 def sees_one(system: System) -> bool:
-    """Whether a step sees one example, once: the case of the recursions."""
+    """Whether a step uses one example and one perturbation, as the recursions assume."""
     rule = cast(SGD | NodePerturbation, system.rule)
-    return rule.batch == 1 and getattr(rule, "perturbations", 1) == 1
+    return rule.batch == 1 and rule.noise_draws <= 1

@@ -1,4 +1,4 @@
-"""The state of two linear layers: a Gram matrix, and the few traces of it that equations move."""
+"""The state of two linear layers: a Gram matrix, and the few traces that the equations follow."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,14 +7,14 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.numerics.checks import a_kind
 from learndyn.numerics.linalg import smallest_eigenvalue
-from learndyn.numerics.precision import float64
-from learndyn.numerics.types import Array
+from learndyn.runtime.checks import a_kind
+from learndyn.runtime.precision import float64
+from learndyn.runtime.types import Array
 
 
 class Gram(eqx.Module):
-    """All that the hidden layer of y = W_2 W_1 x is seen by: G = UᵀU of U = (W_2ᵀ, W_1), and A.
+    """The Gram matrix G = UᵀU of U = (W_2ᵀ, W_1) in y = W_2 W_1 x, and the teacher's matrix A.
 
     Args:
         M: W_2 W_2ᵀ, (L_y, L_y).
@@ -64,9 +64,10 @@ class Traces(eqx.Module):
         beta: β = tr M / L_y, squared norm of the output weights.
         epsilon: ε = tr EᵀE / (L_x L_y), the error.
         phi: φ = −tr PᵀE / (L_x L_y), the projection of the map on its error.
-        alpha2: α₂ = tr N² / L_x (Eq. 61), which order "finite" moves; None there is its mean for
-            normal weights of that α.
-        target: ‖A‖² / (L_x L_y), which gives ψ (Eq. 66); None is the teacher's own, or its mean.
+        alpha2: α₂ = tr N² / L_x (Eq. 61), used by order "finite" only; None means its mean for
+            normal weights with this α.
+        target: ‖A‖² / (L_x L_y), which gives ψ (Eq. 66); None means that of the teacher, or its
+            mean if the teacher is random.
     """
 
     alpha: Array = eqx.field(converter=float64("alpha"))
@@ -93,19 +94,19 @@ def traces_of(state: Gram) -> Traces:
 
 
 def checked(state: Any, inputs: int, outputs: int, teacher: np.ndarray | None) -> Gram | Traces:
-    """A Gram or Traces, or a ValueError that names what is wrong with it.
+    """The state, or a ValueError that says what is wrong with it.
 
     Args:
-        state: what the user gave.
+        state: what the user passed.
         inputs: L_x.
         outputs: L_y.
-        teacher: the teacher's matrix, where the problem fixes it.
+        teacher: the teacher's matrix, if the problem fixes it.
 
     Returns:
         The same state.
 
     Raises:
-        ValueError: for another type, a wrong shape, NaN, or what no weights can have.
+        ValueError: for a wrong type or shape, NaN, or a state that no weights can have.
     """
     if isinstance(state, Traces):
         return _checked_traces(state)
@@ -116,9 +117,9 @@ def checked(state: Any, inputs: int, outputs: int, teacher: np.ndarray | None) -
         raise ValueError(f"state: got P of shape {state.P.shape}; allowed is {allowed}")
     G = np.asarray(state.matrix)
     if not (np.all(np.isfinite(G)) and np.all(np.isfinite(state.A))):
-        raise ValueError("state: got entries that are not finite; allowed are numbers")
+        raise ValueError("state: got entries that are not finite; allowed are finite numbers")
     if not np.allclose(G, G.T, rtol=1e-9, atol=1e-12):
-        raise ValueError("state: got M or N that is not symmetric; allowed is a symmetric one")
+        raise ValueError("state: got M or N that is not symmetric; allowed are symmetric ones")
     lowest = smallest_eigenvalue(G)
     if lowest < -1e-9 * max(np.trace(G), 1e-300):
         raise ValueError(
@@ -126,7 +127,7 @@ def checked(state: Any, inputs: int, outputs: int, teacher: np.ndarray | None) -
             "allowed is a positive semidefinite matrix"
         )
     if teacher is not None and not np.allclose(state.A, teacher, rtol=1e-6, atol=1e-9):
-        raise ValueError("state: got another A than the teacher's; allowed is the matrix it has")
+        raise ValueError("state: got another A than the teacher's; allowed is the teacher's matrix")
     return state
 
 

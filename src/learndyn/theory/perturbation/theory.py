@@ -1,14 +1,14 @@
 """Two linear layers under node perturbation and under SGD (hiratani2022perturbation).
 
-y = W_2 W_1 x learns y* = A x from white inputs, with label noise. The hidden layer is seen only
-through the Gram matrix of (W_2ᵀ, W_1), which is the state; equations close, approximately, in four
-or five traces of it:
+y = W_2 W_1 x learns y* = A x from white inputs, with label noise. The hidden layer enters only
+through the Gram matrix of (W_2ᵀ, W_1), which is the state. The equations close approximately in
+four or five of its traces:
 
     "full"    the recursions of Eq. 68 (node perturbation) and Eqs. 88-94 (SGD)
-    "finite"  with the +2 of every size, and α₂ ≠ α² (Eq. 62, corrected)
+    "finite"  the same with the +2 that fourth moments add to sizes, and α₂ ≠ α² (Eq. 62, corrected)
     "wide"    the limit of a wide hidden layer as a flow (Eqs. 73-79, 84; Eq. 95 for SGD)
 
-The law of the Gram matrix itself is a Markov chain at every size (`chain`).
+At every size, the Gram matrix itself is an exact Markov chain (`chain`).
 """
 
 import functools
@@ -19,12 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks import DeepLinear, LinearTeacher, Xavier
-from learndyn.networks.base import Weights
-from learndyn.numerics.checks import a_kind, one_of, positive
-from learndyn.numerics.precision import compiled_in_float64
-from learndyn.numerics.types import Array, Number
 from learndyn.problems import SquaredLoss, TeacherStudent
 from learndyn.rules import SGD, NodePerturbation
+from learndyn.runtime.checks import a_kind, one_of, positive
+from learndyn.runtime.precision import compiled_in_float64
+from learndyn.runtime.types import Array, Number, Weights
 from learndyn.system import System
 from learndyn.theory.base import (
     AbstractTheory,
@@ -33,14 +32,19 @@ from learndyn.theory.base import (
     Realise,
     Reference,
     Variable,
-    sample,
+    sample_weights,
 )
 from learndyn.theory.chain import AbstractChain
 from learndyn.theory.dynamics import STEPS, Clock, Explicit, Flow, Integration, Map, Refused
 from learndyn.theory.perturbation import landmarks, node_perturbation, one_step, sgd, wide
 from learndyn.theory.perturbation.chain import chain_of
 from learndyn.theory.perturbation.realisation import Sizes, draw, weights_of
-from learndyn.theory.perturbation.setting import Setting, mean_target, sees_one, teacher_of
+from learndyn.theory.perturbation.setting import (
+    PerturbationSetting,
+    mean_target,
+    sees_one,
+    teacher_of,
+)
 from learndyn.theory.perturbation.state import Gram, Traces, checked, traces_of
 
 
@@ -75,9 +79,9 @@ class PerturbationTheory(AbstractTheory):
         if not rule.samples:
             return Coverage("none", f"the rule is {type(rule).__name__}, which does not sample")
         if not isinstance(rule, SGD | NodePerturbation):
-            said = "which need not treat all directions of the hidden layer alike"
-            said += " (normalising the weights of every unit, say, does not)"
-            return Coverage("none", f"the rule is {type(rule).__name__}, {said}")
+            reason = "which need not treat all directions of the hidden layer alike"
+            reason += " (normalising the weights of every unit, for example, does not)"
+            return Coverage("none", f"the rule is {type(rule).__name__}, {reason}")
         if not (isinstance(problem, TeacherStudent) and isinstance(problem.teacher, LinearTeacher)):
             return Coverage("none", "the target is not a LinearTeacher")
         if not isinstance(problem.loss, SquaredLoss):
@@ -87,8 +91,8 @@ class PerturbationTheory(AbstractTheory):
         return Coverage("approximate", _left_out(system))
 
     @property
-    def _setting(self) -> Setting:
-        return Setting.of(self.system)
+    def _setting(self) -> PerturbationSetting:
+        return PerturbationSetting.of(self.system)
 
     @property
     def _sizes(self) -> Sizes:
@@ -98,10 +102,10 @@ class PerturbationTheory(AbstractTheory):
     def _perturbs(self) -> bool:
         return isinstance(self.system.rule, NodePerturbation)
 
-    def draw(self, key: int) -> tuple[Gram, Realise]:
+    def sample(self, key: int) -> tuple[Gram, Realise]:
         init = cast(DeepLinear, self.system.network).init
         if not isinstance(init, Xavier):
-            weights, teacher = sample(self.system, key)
+            weights, teacher = sample_weights(self.system, key)
             return self.project(weights, teacher), Given(weights, teacher)
         rng = np.random.default_rng(key)
         A = cast(np.ndarray, self.system.problem.draw_teacher(rng))
@@ -120,22 +124,23 @@ class PerturbationTheory(AbstractTheory):
 
     def realise(self, state: Gram | Traces, key: int) -> tuple[Weights, Weights] | Refused:
         if isinstance(state, Traces):
-            return Refused("many networks have the same Traces; a Gram or none has weights")
+            return Refused("many networks have the same Traces; weights need a Gram, or no state")
         return weights_of(state, self._sizes.hidden, key), np.asarray(state.A)
 
     def dynamics(self, order: str) -> Flow | Map | Refused:
         one_of("order", order, self.orders)
         if not sees_one(self.system):
-            return Refused("the recursions are of one example and one perturbation a step")
-        given = self._setting, mean_target(self.system), self._perturbs
-        return WideFlow(*given) if order == "wide" else MeanStep(*given, order)
+            reason = "the equations are for one example and one perturbation per step"
+            return Refused(f"{reason}, and the rule is {self.system.rule!r}")
+        parts = self._setting, mean_target(self.system), self._perturbs
+        return WideFlow(*parts) if order == "wide" else MeanStep(*parts, order)
 
     def chain(self) -> AbstractChain | Refused:
         return chain_of(self.system, self._sizes)
 
     @compiled_in_float64
     def mean_change(self, state: Gram) -> Traces:
-        """The exact mean change of the traces in one step, to second order in the rate."""
+        """The exact mean change of the traces in one step, to second order in the learning rate."""
         of = self._setting
         if self._perturbs:
             return one_step.node_perturbation(state, of.eta, of.sigma_t2, of.L_h)
@@ -154,7 +159,7 @@ class PerturbationTheory(AbstractTheory):
         }
 
     def invariants(self, state: Gram | Traces) -> dict[str, Array]:
-        """ε + a²/c_o − a³/3 (Eq. 78) of order "wide", without label noise; both norms for SGD."""
+        """Constants of order "wide": ε + a²/c_o − a³/3 (Eq. 78) without noise; norms for SGD."""
         seen = traces_of(state) if isinstance(state, Gram) else state
         if not self._perturbs:
             return {"alpha": np.asarray(seen.alpha), "beta": np.asarray(seen.beta)}
@@ -169,14 +174,15 @@ class PerturbationTheory(AbstractTheory):
         """Rates and times of the wide limit, in the rule's own learning rate and in steps.
 
         Args:
-            target: the error to be reached, relative to the first.
-            state: from which training begins; None are mean traces of Xavier weights.
+            target: the error to reach, relative to the initial one.
+            state: the initial state; None means the mean traces of Xavier weights.
 
         Returns:
             `critical_learning_rate`, and without label noise `optimal_learning_rate`,
-            `minimal_time` and `training_time` (that of the rule's own rate; for node perturbation
-            `finite_training_time` too, without the limit, by `fixed_beta`). Nothing where a step
-            sees more than one example, or where the initialisation is another and none is given.
+            `minimal_time` and `training_time`, at the rule's own rate. For node perturbation also
+            `finite_training_time`, without the limit of wide layers (see `fixed_beta`). Empty if a
+            step sees more than one example, or if the initialisation is not Xavier and no state
+            is passed.
         """
         aim = float(positive("target", target))
         init = cast(DeepLinear, self.system.network).init
@@ -186,14 +192,14 @@ class PerturbationTheory(AbstractTheory):
         if state is None:
             state = wide.xavier(of, cast(Xavier, init).scale, mean_target(self.system))
         seen = traces_of(state) if isinstance(state, Gram) else state
-        said = landmarks.node_perturbation if self._perturbs else landmarks.of_sgd
-        return said(of, seen, aim, float(2 * scale))
+        predict = landmarks.node_perturbation if self._perturbs else landmarks.of_sgd
+        return predict(of, seen, aim, float(2 * scale))
 
 
 class MeanStep(Map):
     """The recursion of the traces, "full" or "finite"."""
 
-    setting: Setting
+    setting: PerturbationSetting
     target: np.ndarray
     perturbs: bool = eqx.field(static=True)
     order: str = eqx.field(static=True)
@@ -216,7 +222,7 @@ class MeanStep(Map):
 class WideFlow(Flow):
     """The limit of a wide hidden layer; time is steps."""
 
-    setting: Setting
+    setting: PerturbationSetting
     target: np.ndarray
     perturbs: bool = eqx.field(static=True)
 
@@ -226,7 +232,7 @@ class WideFlow(Flow):
 
     @compiled_in_float64
     def drift(self, state: Gram | Traces) -> Traces:
-        """D traces / d step; of a Gram matrix, that of its traces."""
+        """The change of the traces per step; for a Gram matrix, that of its traces."""
         now = _without_alpha2(_completed(state, self.setting, self.target))
         return (wide.change if self.perturbs else wide.change_sgd)(self.setting, now)
 
@@ -234,8 +240,8 @@ class WideFlow(Flow):
         return Explicit(_without_alpha2(_completed(state, self.setting, self.target)))
 
 
-def _completed(state: Gram | Traces, of: Setting, target: Array) -> Traces:
-    """The traces of a state, with those that were not given."""
+def _completed(state: Gram | Traces, of: PerturbationSetting, target: Array) -> Traces:
+    """The traces of a state; those that are None are filled in."""
     if isinstance(state, Gram):
         return traces_of(state)
     alpha2 = wide.mean_alpha2(of, state.alpha) if state.alpha2 is None else state.alpha2
@@ -248,7 +254,7 @@ def _without_alpha2(now: Traces) -> Traces:
 
 
 def _left_out(system: System) -> str:
-    """What the recursions leave out, and of which order."""
+    """What the recursions neglect, and the order of magnitude of each term."""
     L_x, L_h, L_y = cast(DeepLinear, system.network).widths
     parts = [f"traces of products are not products of traces: order L_h^(−1/2) = {L_h**-0.5:.1g}"]
     parts += [f"then L_x/L_h = {L_x / L_h:.1g}; 'full' also 2/L_x = {2 / L_x:.1g}"]

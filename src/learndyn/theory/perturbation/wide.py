@@ -1,36 +1,36 @@
 """Wide hidden layers: two variables, a conserved quantity and the training time (Eqs. 69-85).
 
-With η = η_o L_h^(−ρ) and α = a L_h^κ (Eq. 72) the error falls at a rate that does not depend on
-L_h for ρ = κ = 1/3, the smallest ρ with 2ρ + κ ≥ 1 and ρ ≥ κ. β then moves by L_h^(−1/3) only, and
-φ is seen by nothing else. In c_o = η_o L_x L_y (1 + β) (Eq. 76) and time η_o · steps, without noise
+With η = η_o L_h^(−ρ) and α = a L_h^κ (Eq. 72), the error falls at a rate independent of L_h for
+ρ = κ = 1/3, the smallest ρ with 2ρ + κ ≥ 1 and ρ ≥ κ. β then changes by L_h^(−1/3) only, and no
+other variable depends on φ. With c_o = η_o L_x L_y (1 + β) (Eq. 76), time η_o · steps and no noise,
 
     da/dt = c_o ε,    dε/dt = −(2 − c_o a) a ε,    ε + a²/c_o − a³/3 = ε_tot           (77, 78)
 
-so that a grows until the error is gone, or, where it comes to 2/c_o before, until the error
-returns. How slowly the limit is reached is another matter: at 100-L_h-10 the fastest training
-takes 15 000 steps at L_h = 10³ and 28 600 at 10⁶, for 28 000 and 29 000 here. Equation numbers are
-those of hiratani2022perturbation.
+so that a grows until the error vanishes, unless a reaches 2/c_o first: then the error grows again.
+The limit is reached slowly. At 100-L_h-10 the fastest training takes 15 000 steps at L_h = 10³ and
+28 600 at 10⁶, where these equations give 28 000 and 29 000. Equation numbers are those of
+hiratani2022perturbation.
 """
 
 import numpy as np
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 
-from learndyn.numerics.types import Array, Scalar
-from learndyn.theory.perturbation.setting import Setting
+from learndyn.runtime.types import Array, Scalar
+from learndyn.theory.perturbation.setting import PerturbationSetting
 from learndyn.theory.perturbation.state import Traces
 
 RHO = 1 / 3  # η falls as L_h^(−ρ) ...
 KAPPA = 1 / 3  # ... and α grows as L_h^κ
-FASTEST = (0.3, 0.99)  # of c*, between which the training time has its minimum
+FASTEST = (0.3, 0.99)  # in units of c_o*: the training time has its minimum in between
 
 
-def xavier(of: Setting, scale: Scalar, target: Scalar) -> Traces:
-    """The mean traces of Xavier-Glorot weights (Eqs. 69-71), which are exact means.
+def xavier(of: PerturbationSetting, scale: Scalar, target: Scalar) -> Traces:
+    """The exact means of the traces of Xavier-Glorot weights (Eqs. 69-71).
 
     Args:
         of: the sizes.
-        scale: factor of both layers.
+        scale: common factor of both layers.
         target: ‖A‖² / (L_x L_y); 2/(L_x + L_y) in the paper.
 
     Returns:
@@ -42,13 +42,13 @@ def xavier(of: Setting, scale: Scalar, target: Scalar) -> Traces:
     return Traces(alpha, beta, psi + target, -psi, mean_alpha2(of, alpha), target)
 
 
-def mean_alpha2(of: Setting, alpha: Scalar) -> Scalar:
-    """The mean of α₂ for normal weights of that α, α² (1 + (L_x + 1)/L_h)."""
+def mean_alpha2(of: PerturbationSetting, alpha: Scalar) -> Scalar:
+    """The mean of α₂ for normal weights with this α: α² (1 + (L_x + 1)/L_h)."""
     return alpha**2 * (1 + (of.L_x + 1) / of.L_h)
 
 
-def change(of: Setting, now: Traces) -> Traces:
-    """What a step of node perturbation changes, in α = a L_h^(1/3) (Eqs. 73d, 74; 84 as a flow)."""
+def change(of: PerturbationSetting, now: Traces) -> Traces:
+    """The change per step, with α = a L_h^(1/3) (Eqs. 73d, 74; 84 as a flow)."""
     w = of.L_y * (1 + now.beta) * (of.L_x * now.epsilon + of.sigma_t2)
     noise = of.eta**2 * now.alpha**2 * w
     still = {"alpha2": _zero(now.alpha2), "target": _zero(now.target)}
@@ -61,8 +61,8 @@ def change(of: Setting, now: Traces) -> Traces:
     )
 
 
-def change_sgd(of: Setting, now: Traces) -> Traces:
-    """What a step of SGD changes where α and β stay (Eq. 95, with label noise)."""
+def change_sgd(of: PerturbationSetting, now: Traces) -> Traces:
+    """The change per step of SGD with constant α and β (Eq. 95, with label noise)."""
     s = now.alpha + now.beta
     noise = of.eta**2 * s**2 * (of.L_x * now.epsilon + of.sigma_t2)
     return Traces(
@@ -75,13 +75,13 @@ def change_sgd(of: Setting, now: Traces) -> Traces:
     )
 
 
-def reduced(of: Setting, now: Traces) -> tuple[Array, Array, Array]:
+def reduced(of: PerturbationSetting, now: Traces) -> tuple[Array, Array, Array]:
     """a = α L_h^(−1/3), ε and c_o = η L_h^(1/3) L_x L_y (1 + β) (Eqs. 72, 76)."""
     c_o = of.eta * of.L_h**RHO * of.L_x * of.L_y * (1 + now.beta)
     return now.alpha * of.L_h**-KAPPA, now.epsilon, c_o
 
 
-def learning_rate(of: Setting, beta: Scalar, c_o: Scalar) -> Scalar:
+def learning_rate(of: PerturbationSetting, beta: Scalar, c_o: Scalar) -> Scalar:
     """η = c_o L_h^(−1/3) / (L_x L_y (1 + β)) (Eqs. 76, 83)."""
     return c_o * of.L_h**-RHO / (of.L_x * of.L_y * (1 + beta))
 
@@ -97,20 +97,21 @@ def nullcline(a: Scalar, c_o: Scalar, L_x: Scalar, sigma_t2: Scalar) -> Scalar:
 
 
 def final_norm(c_o: Scalar, a: Scalar, epsilon: Scalar, target: Scalar) -> float:
-    """The a at which the error has come down to `target` (Eq. 81); NaN where it never does."""
+    """The a at which the error has fallen to `target` (Eq. 81); NaN if it never does."""
     total = conserved(a, epsilon, c_o) - target
     roots = np.roots([-1 / 3, 1 / c_o, 0.0, -total])
+    # Rounding leaves small imaginary parts. a only grows, and the error falls while a < 2/c_o.
     real = roots.real[np.abs(roots.imag) <= 1e-9 * np.abs(roots)]
-    found = real[(real >= a) & (real < 2 / c_o)]
-    return float(found.min()) if found.size else np.nan
+    reached = real[(real >= a) & (real < 2 / c_o)]
+    return float(reached.min()) if reached.size else np.nan
 
 
 def elapsed(c_o: Scalar, a: Scalar, epsilon: Scalar, target: Scalar) -> float:
-    """η_o times the steps until ε = `target` at a given c_o (Eq. 80); infinite above c_o*.
+    """η_o times the steps until ε = `target` at this c_o (Eq. 80); infinite above c_o*.
 
-    It is the time at that rate, not the shortest one. The integrand is written in u = a_tg − a,
-    without subtracting nearly equal numbers, and integrated in log(1 + u/δ) with δ the u at which
-    ε is about twice the target.
+    It is the time at this rate, not the shortest one. The integrand is written in u = a_tg − a,
+    which avoids subtracting nearly equal numbers. It is integrated over log(1 + u/δ), with δ the u
+    at which ε is about twice the target, since it is sharply peaked at u = 0.
     """
     end = final_norm(c_o, a, epsilon, target)
     if np.isnan(end):
@@ -126,8 +127,8 @@ def elapsed(c_o: Scalar, a: Scalar, epsilon: Scalar, target: Scalar) -> float:
     return quad(integrand, 0.0, np.log1p((end - a) / delta), epsrel=1e-11, limit=200)[0]
 
 
-def training_time(of: Setting, start: Traces, target: Scalar, c_o: Scalar) -> float:
-    """Steps until the error is `target` at the rate that belongs to c_o (Eq. 80)."""
+def training_time(of: PerturbationSetting, start: Traces, target: Scalar, c_o: Scalar) -> float:
+    """Steps until the error is `target`, at the learning rate of this c_o (Eq. 80)."""
     a, epsilon, _ = map(float, reduced(of, start))
     rate = of.L_x * of.L_y * (1 + start.beta) / c_o  # 1/η_o
     return float(rate) * elapsed(c_o, a, epsilon, target)
@@ -140,15 +141,15 @@ def critical(a: Scalar, epsilon: Scalar, target: Scalar) -> float:
     return float(real[real > 0].min())
 
 
-def fastest(of: Setting, start: Traces, target: Scalar) -> tuple[float, float]:
-    """The c_o at which Eq. 80 is shortest, and that number of steps.
+def fastest(of: PerturbationSetting, start: Traces, target: Scalar) -> tuple[float, float]:
+    """The c_o at which the time of Eq. 80 is shortest, and that number of steps.
 
     It is about 0.8 c_o*; at c_o* itself the time is some 15 times longer.
 
     Args:
         of: the sizes.
         start: where training begins.
-        target: the error to be reached.
+        target: the error to reach.
 
     Returns:
         c_o, and the steps.
@@ -156,8 +157,8 @@ def fastest(of: Setting, start: Traces, target: Scalar) -> tuple[float, float]:
     a, epsilon, _ = map(float, reduced(of, start))
     edge = critical(a, epsilon, target)
     time = lambda part: training_time(of, start, target, part * edge)
-    found = minimize_scalar(time, bounds=FASTEST, method="bounded", options={"xatol": 1e-10})
-    return float(found.x) * edge, float(found.fun)
+    minimum = minimize_scalar(time, bounds=FASTEST, method="bounded", options={"xatol": 1e-10})
+    return float(minimum.x) * edge, float(minimum.fun)
 
 
 def _zero(value: Array | None) -> Array | None:

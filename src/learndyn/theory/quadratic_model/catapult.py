@@ -1,10 +1,11 @@
 """Regimes of the closed map, and what small catapults look like.
 
-Thresholds in v = ηλ: 2, above which a small residual grows, and 4. Without an offset (a = 0) every
-start with v < 4 converges (v falls by u(4 − v), so that Σ u is finite), and v > 4 diverges but for
-exact hits of r = 0; with an offset the second threshold is lower, and tends to 4 for c → 0.
+The thresholds in v = ηλ are 2, above which a small residual grows, and 4. Without an offset (a = 0)
+every start with v < 4 converges, since v falls by u(4 − v) and Σ u is therefore finite; every start
+with v > 4 diverges unless it hits r = 0 exactly. With an offset the second threshold is lower, and
+tends to 4 for c → 0.
 
-Near v = 2 the map is a flow, du/dt = 2u(δ − u), dδ/dt = −2u with δ = v − 2, to leading order
+Near v = 2 the map is a flow, du/dt = 2u(δ − u), dδ/dt = −2u with δ = v − 2, and to leading order
 
     δ = −δ₀ tanh(δ₀ (t − t*)),   u = ½ δ₀² / cosh²(δ₀ (t − t*)),
 
@@ -12,23 +13,23 @@ hence u_peak → δ₀²/2 and v_∞ → 2 − δ₀ = 4 − v₀, with correcti
 """
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.numerics.precision import compiled_in_float64
-from learndyn.numerics.types import Array, Scalar
+from learndyn.runtime.precision import compiled_in_float64
+from learndyn.runtime.types import Array, Scalar
 from learndyn.theory.quadratic_model.closed_map import advance
 
-DONE = 1e-12  # residuals below this share of their scale have converged
-GONE = 1e12  # above this one they have diverged
-FEWER = 4  # of so many starts one is left when the ended ones are dropped
+DONE = 1e-12  # residuals below this multiple of their scale have converged
+GONE = 1e12  # residuals above this multiple have diverged
+FEWER = 4  # ended starts are dropped once only one in this many is still going
 
 
 class Regime(IntEnum):
-    """How training goes: in a direction, or altogether the largest."""
+    """How training goes in a direction; the regime of several directions is their largest."""
 
     MONOTONE = 0
     CATAPULT = 1
@@ -37,14 +38,14 @@ class Regime(IntEnum):
 
 
 class Course(NamedTuple):
-    """How the map went from a start, each of the start's shape.
+    """The course of the map from a start. All attributes have the shape of the start.
 
     Attributes:
         regime: a `Regime`; monotone where |r| never exceeded its start.
-        peak: largest r².
-        peak_step: the step of it.
+        peak: the largest r².
+        peak_step: the step at which it occurs.
         kernel: the last kernel.
-        steps: how many were taken.
+        steps: the number of steps taken.
     """
 
     regime: Array
@@ -55,7 +56,7 @@ class Course(NamedTuple):
 
 
 def predicted(kernel: Scalar, eta: Scalar) -> Array:
-    """The regime by the thresholds 2/λ and 4/λ."""
+    """The regime that the thresholds 2/λ and 4/λ predict."""
     v = eta * kernel
     return jnp.where(v < 2, Regime.MONOTONE, jnp.where(v < 4, Regime.CATAPULT, Regime.DIVERGENT))
 
@@ -65,15 +66,16 @@ def follow(
 ) -> Course:
     """Iterates the map until it has converged or diverged, for many starts at once.
 
-    A few take far longer than most: whenever three quarters have ended the others go on alone.
+    A few starts take far longer than most: whenever three quarters have ended, only the others are
+    continued.
 
     Args:
-        r: residuals, of any shape, which all arguments share.
+        r: residuals, of any shape; the other arguments broadcast with it.
         kernel: λ.
         c: curvatures.
         a: offsets.
-        eta: rates on ½ r².
-        most: number of steps after which it is given up.
+        eta: learning rates for the loss ½ r².
+        most: the largest number of steps.
 
     Returns:
         The course of every start.
@@ -89,15 +91,15 @@ def follow(
         for each, part in zip(every, now, strict=True):
             each[rows] = part
         going = _goes(now, most)
-        # Sizes depend on the number of starts alone, so that few are compiled.
+        # The sizes depend only on the number of starts, so that few programs are compiled.
         rows, going = (part[np.argsort(~going, kind="stable")][:few] for part in (rows, going))
     return Course(*(part.reshape(parts[0].shape) for part in _ended(every, most)))
 
 
 class _Lanes(NamedTuple):
-    """Starts under way, each entry (starts,): the map's arguments, and what is kept of its course.
+    """Starts in progress, each entry (starts,): the map's arguments, and the course so far.
 
-    `begin` is the first |r|, `scale` that of the residuals of a catapult.
+    `begin` is the initial |r|, `scale` the size that residuals reach in a catapult.
     """
 
     r: Scalar
@@ -114,6 +116,7 @@ class _Lanes(NamedTuple):
 
 def _begun(r: Array, kernel: Array, c: Array, a: Array, eta: Array) -> _Lanes:
     size, zero = np.abs(r), np.zeros(len(r), int)
+    # u = η² c r² is of order 1 at the top of a catapult; a small start must not count as diverged.
     scale = np.maximum(size, 1 / (eta * np.sqrt(c)))
     every = r, kernel, c, a, eta, size, scale, r**2, zero, zero
     return _Lanes(*(each.copy() for each in every))
@@ -127,10 +130,11 @@ def _goes(lanes: _Lanes, most: int | Array) -> Array:
 
 @compiled_in_float64
 def _until_few_go(lanes: _Lanes, most: Array, few: Array) -> _Lanes:
-    """Steps of all that have not ended, until so few are left."""
+    """Steps all starts that have not ended, until only `few` of them are left."""
 
     def step(now: _Lanes) -> _Lanes:
         r, kernel = advance(now.r, now.kernel, now.c, now.a, now.eta)
+        # Not `>`: a NaN counts as higher, so that divergence is never taken for convergence.
         higher, t = ~(r**2 <= now.peak), now.steps + 1
         peak, at = jnp.where(higher, r**2, now.peak), jnp.where(higher, t, now.peak_step)
         then = now._replace(r=r, kernel=kernel, peak=peak, peak_step=at, steps=t)
@@ -148,11 +152,60 @@ def _ended(lanes: _Lanes, most: int | Array) -> Course:
     return Course(regime, lanes.peak, lanes.peak_step, lanes.kernel, lanes.steps)
 
 
+@compiled_in_float64
+def follow_together(
+    r: Scalar, kernel: Scalar, c: Scalar, a: Scalar, eta: Scalar, most: Array
+) -> Course:
+    """Iterates all directions of each start together, until none of them moves.
+
+    Unlike `follow`, it returns the peak of the loss, to which all directions contribute.
+
+    Args:
+        r: residuals (starts, directions).
+        kernel: λ, (starts, directions).
+        c: curvatures (directions,).
+        a: offsets (directions,).
+        eta: the learning rate for the loss ½ Σ r².
+        most: the largest number of steps.
+
+    Returns:
+        The course of every start, (starts,): regime and peak are those of Σ r². Its `kernel` is
+        (starts, directions).
+    """
+    first = jnp.abs(r)
+    scale = jnp.maximum(first, 1 / (eta * jnp.sqrt(c)))
+    bounded = lambda now: jnp.all(jnp.abs(now[0]) < GONE * scale, axis=-1)
+
+    def going(now: Any) -> Array:
+        r, kernel, *_, steps = now
+        # Tests the next change, not the residual: a direction whose kernel is 0 never moves.
+        moves = jnp.any(jnp.abs(eta * kernel * r) > DONE * first, axis=-1)
+        return moves & bounded(now) & (steps < most)
+
+    def step(now: Any) -> Any:
+        r, kernel, peak, peak_step, steps = now
+        r, kernel = advance(r, kernel, c, a, eta)
+        square, t = jnp.sum(r**2, axis=-1), steps + 1
+        higher = ~(square <= peak)
+        then = r, kernel, jnp.where(higher, square, peak), jnp.where(higher, t, peak_step), t
+        keep = lambda new, old: jnp.where(going(now).reshape(-1, *[1] * (new.ndim - 1)), new, old)
+        return jax.tree.map(keep, then, now)
+
+    zero = jnp.zeros(len(r), int)
+    begin = r, kernel, jnp.sum(r**2, axis=-1), zero, zero
+    last = jax.lax.while_loop(lambda now: jnp.any(going(now)), step, begin)
+    _, kernel, peak, peak_step, steps = last
+    regime = jnp.where(peak_step == 0, Regime.MONOTONE, Regime.CATAPULT)
+    regime = jnp.where(steps < most, regime, Regime.UNFINISHED)
+    regime = jnp.where(bounded(last), regime, Regime.DIVERGENT)
+    return Course(regime, peak, peak_step, kernel, steps)
+
+
 def peak_of_u(delta: Scalar) -> Scalar:
-    """½ δ², the peak of u of a small catapult."""
+    """½ δ², the peak of u in a small catapult."""
     return delta**2 / 2
 
 
 def peak_step(delta: Scalar, u: Scalar) -> Array:
-    """arcosh(δ/√(2u)) / δ: the steps from u to the peak of a small catapult."""
+    """arcosh(δ/√(2u)) / δ: the number of steps from u to the peak of a small catapult."""
     return jnp.arccosh(jnp.maximum(delta / jnp.sqrt(2 * u), 1.0)) / delta

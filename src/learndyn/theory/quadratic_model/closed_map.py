@@ -1,6 +1,6 @@
-"""Gradient descent on (residual, kernel), where the two close.
+"""Gradient descent as a closed map of (residual, kernel).
 
-Along each direction, with h = r + a, a constant a and the curvature c, a step of rate η on ½ r² is
+Along each direction, with h = r + a, a constant a and the curvature c, a step at rate η on ½ r² is
 
     r' = (1 − η λ + η² c r h) r,        λ' = λ − 4 η c r h + η² c r² λ.
 
@@ -11,10 +11,10 @@ a = y + φᵀΣφ/(2γs). In ρ = η√c r and H = 2√c h the step is a product
 
     λ' ± H' = (1 ∓ ρ)² (λ ± H),
 
-so that λ ≥ |H| stays, and a flow, η → 0, keeps λ² − H².
+so that λ ≥ |H| stays true, and the flow η → 0 conserves λ² − H².
 """
 
-from learndyn.numerics.types import Array, Scalar
+from learndyn.runtime.types import Array, Scalar
 
 
 def advance(r: Scalar, kernel: Scalar, c: Scalar, a: Scalar, eta: Scalar) -> tuple[Scalar, Scalar]:
@@ -30,7 +30,7 @@ def change(r: Scalar, kernel: Scalar, c: Scalar, a: Scalar, eta: Scalar) -> tupl
 
 
 def conserved(r: Scalar, kernel: Scalar, c: Scalar, a: Scalar) -> Scalar:
-    """λ² − 4 c h², which the flow keeps."""
+    """λ² − 4 c h², which the flow conserves."""
     return kernel**2 - 4 * c * (r + a) ** 2
 
 
@@ -42,13 +42,13 @@ def reduced(
 
 
 def advance_reduced(u: Scalar, v: Scalar, w: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-    """Eqs. 3.13-3.14, closed by w' = μ w: w is no function of u, its sign changes with r's."""
+    """Eqs. 3.13-3.14, closed by w' = μ w: w is no function of u, as it has the sign of r a."""
     mu = 1 - v + u + w
     return mu**2 * u, v - u * (4 - v) - 4 * w, mu * w
 
 
 def next_residual(r: Array, J: Array, G: Array, eta: Scalar) -> Array:
-    """Eq. 3.15: the residuals of any quadratic model after a step; it does not close.
+    """Eq. 3.15: the residuals of any quadratic model after a step; these equations do not close.
 
     Args:
         r: residuals (examples,).

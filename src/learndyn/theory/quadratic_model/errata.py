@@ -1,10 +1,10 @@
-"""Forms that zhu2024quadratic prints and that are wrong, so that a study can show it."""
+"""Formulas as printed in zhu2024quadratic that are wrong, for studies that show this."""
 
-from learndyn.numerics.types import Array, Scalar
+from learndyn.runtime.types import Array, Scalar
 
 
 def printed_eq316(J: Array, G: Array, eta: Scalar) -> Array:
-    """K after a step as Eq. 3.16 prints it: not symmetric, and ¼ for 1."""
+    """K after a step as Eq. 3.16 prints it: not symmetric, and with ¼ instead of 1."""
     return J @ J.T - eta * G @ J.T + eta**2 / 4 * G @ G.T
 
 
@@ -13,13 +13,13 @@ def printed_eqB9(
 ) -> tuple[Scalar, Scalar, Scalar]:
     """(u, v, w) of one direction as App. B.12 defines them for Eqs. B.9-B.12.
 
-    With p = x ⊙ m as B.11.1 has it, u is right, and w = ⟨r ⊙ m, y ⊙ m⟩ holds more than the
-    direction's part of r and y. With the unit vector, u lacks |p|² as well.
+    With p = x ⊙ m as in B.11.1, u is right, but w = ⟨r ⊙ m, y ⊙ m⟩ contains more than the
+    components of r and y along the direction. With the unit vector, u also lacks |p|².
 
     Args:
         r: residuals (examples,).
         y: targets (examples,).
-        p: the direction (examples,), of whichever norm.
+        p: the direction (examples,), of any norm.
         kernel: λ of the direction.
         width: m.
         eta: the rate.
@@ -31,7 +31,7 @@ def printed_eqB9(
 def printed_eqB13(
     g: Scalar, kernel: Scalar, gamma: Scalar, squared_norm: Scalar, eta: Scalar
 ) -> tuple[Scalar, Scalar]:
-    """g and λ after a step as App. B.13 prints it: γ for γ², and without η in the second."""
+    """g and λ after a step as App. B.13 prints them: γ instead of γ², and no η in the second."""
     after = (1 - eta * kernel + gamma * eta**2 * squared_norm * g**2) * g
     return after, kernel - gamma * squared_norm * g**2 * (4 - eta * kernel)
 
@@ -39,6 +39,6 @@ def printed_eqB13(
 def printed_equilibrium(u: Scalar, w: Scalar) -> Scalar:
     """v* of the second equilibrium as App. B.6 prints it, 2 − u* + w*, where |μ| = 1.
 
-    μ = −1 has v = 2 + u + w, and is no equilibrium: w changes its sign there.
+    In fact μ = −1 gives v = 2 + u + w, and is not an equilibrium: w changes its sign there.
     """
     return 2 - u + w

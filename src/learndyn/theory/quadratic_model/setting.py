@@ -1,33 +1,33 @@
-"""A system that the theory covers, in the thesis's letters; or why it does not."""
+"""A system that the theory covers, in the notation of the thesis; or why it is not covered."""
 
 from typing import Any, cast
 
 import equinox as eqx
-import jax
 import numpy as np
 
-from learndyn.networks import MLP, GeneralQuadratic, Taylor
-from learndyn.numerics.checks import a_kind
-from learndyn.numerics.precision import as_float64
-from learndyn.numerics.types import Array
+from learndyn.models import Taylor
+from learndyn.networks import MLP, GeneralQuadratic
 from learndyn.problems import Dataset, SquaredLoss
 from learndyn.rules import GradientDescent
+from learndyn.runtime.checks import a_kind
+from learndyn.runtime.precision import as_float64, full_precision
+from learndyn.runtime.types import Array
 from learndyn.system import System
 
-STRAIGHT = 1e-12  # relative distance of inputs from a line up to which they count as on it
-CLOSES = 1e-9  # relative error of Σ³ = s Σ and Σ² φ = s φ up to which they count as true
+STRAIGHT = 1e-12  # inputs count as on a line up to this relative distance from it
+CLOSES = 1e-9  # Σ³ = s Σ and Σ² φ = s φ count as true up to this relative error
 ASK = "ld.quadratic(model) is"
 
 
-class Setting(eqx.Module):
-    """What the closed map reads.
+class QuadraticSetting(eqx.Module):
+    """The parameters of the closed map.
 
     Attributes:
         p: (directions, examples), orthonormal rows p̂_i.
         c: (directions,), curvatures.
         a: (directions,), offsets: h = r + a.
-        rest: squared norm of the residuals outside the directions, which nothing changes.
-        eta: rate on ½ Σ r², 2 · loss_scale · learning_rate / examples.
+        rest: squared norm of the residuals outside the directions, which stays constant.
+        eta: the learning rate for the loss ½ Σ r², 2 · loss_scale · learning_rate / examples.
         weight: factor of Σ r² in the loss, loss_scale / examples.
     """
 
@@ -39,7 +39,7 @@ class Setting(eqx.Module):
     weight: Array = eqx.field(converter=as_float64)
 
     @staticmethod
-    def of(system: System) -> "Setting":
+    def of(system: System) -> "QuadraticSetting":
         """The setting of a covered system."""
         x, y = examples(system)
         if isinstance(system.network, GeneralQuadratic):
@@ -49,26 +49,27 @@ class Setting(eqx.Module):
             p, c, a = _directions(x, y, network.activation, network.widths[0] * network.widths[1])
         weight = cast(SquaredLoss, system.problem.loss).scale / len(y)
         rate = cast(GradientDescent, system.rule).learning_rate
+        # Outputs lie in the span of the directions, so the rest of the targets is never learned.
         rest = np.sum(y**2) - np.sum((p @ y) ** 2)
-        return Setting(p, c, a, max(float(rest), 0.0), 2 * weight * rate, weight)
+        return QuadraticSetting(p, c, a, max(float(rest), 0.0), 2 * weight * rate, weight)
 
 
 def examples(system: System) -> tuple[np.ndarray, np.ndarray]:
-    """All examples as the network takes them, float64; targets as (examples,)."""
-    with jax.enable_x64(True):
-        found = cast(Dataset, system.problem).examples().take(slice(None), np.float64)
-        x, y = (np.asarray(part) for part in found)
-    labels = y.dtype.kind == "i"
+    """All examples as the network takes them, in float64; targets as (examples,)."""
+    with full_precision():
+        pair = cast(Dataset, system.problem).examples().take(slice(None), np.float64)
+        x, y = (np.asarray(part) for part in pair)
+    labels = y.dtype.kind == "i"  # classes 0 and 1, which a squared loss takes as −1 and 1
     return x, (2.0 * y - 1 if labels else y).reshape(len(y))
 
 
 def _expanded(network: Any) -> Any:
-    """The network of which a twin is the expansion; others are themselves."""
+    """The network that a twin expands; any other network itself."""
     return network.network if isinstance(network, Taylor) else network
 
 
 def refusal(system: System) -> str | None:
-    """Why the theory does not cover a system; None where it does."""
+    """Why the theory does not cover a system; None if it does."""
     problem, rule = system.problem, system.rule
     why = _of_network(system.network)
     if why is not None:
@@ -101,8 +102,8 @@ def _of_network(network: Any) -> str | None:
     if len(inner.widths) != 3 or inner.widths[-1] != 1:
         return f"the network has widths {inner.widths}, not (inputs, hidden, 1)"
     if inner.activation not in ("relu", "linear"):
-        said = "has a second derivative, which Eq. 3.10 leaves out: nothing closes"
-        return f"the activation {inner.activation} {said}"
+        reason = "has a second derivative, which Eq. 3.10 leaves out: nothing closes"
+        return f"the activation {inner.activation} {reason}"
     if inner.bias or inner.output != "identity" or inner.parameterisation != "ntk":
         return "the network has a bias, an output map or the standard parameterisation"
     if inner.activation == "relu" and not twin:
@@ -111,9 +112,10 @@ def _of_network(network: Any) -> str | None:
 
 
 def _coordinates(x: np.ndarray) -> np.ndarray | None:
-    """Where inputs stand on their line through the origin; None without one.
+    """Coordinates of the inputs on a line through the origin; None if they are not on one.
 
-    The first entry of the line's direction that is not zero is positive: numbers are themselves.
+    The first nonzero entry of the line's direction is positive, so that the coordinates of
+    one-dimensional inputs are the inputs themselves.
     """
     longest = x[np.argmax(np.sum(x**2, axis=1))]
     e = longest / np.linalg.norm(longest) * np.sign(longest[np.flatnonzero(longest)[0]])
@@ -124,8 +126,8 @@ def _coordinates(x: np.ndarray) -> np.ndarray | None:
 def _directions(x: np.ndarray, y: np.ndarray, activation: str, md: int) -> tuple[Any, Any, Any]:
     """Unit vectors p̂_i, curvatures |p_i|²/(md) and offsets ⟨y, p̂_i⟩ (B.7-B.12, corrected).
 
-    With relu, examples of either sign are a direction each: units see one of them. Linear
-    units see both, as one direction.
+    With relu, positive and negative examples are one direction each, since a unit is active on
+    one of the two sides only. Linear units are active on both, which are one direction.
     """
     t = _coordinates(x)
     assert t is not None
@@ -157,10 +159,10 @@ def _of_general(network: GeneralQuadratic, x: np.ndarray, y: np.ndarray) -> str 
 
 
 def _square(sigma: np.ndarray) -> float:
-    """The s that Σ³ = s Σ has where it holds: the square of Σ's largest eigenvalue."""
+    """The s in Σ³ = s Σ, where this holds: the square of the largest eigenvalue of Σ."""
     return float(np.abs(sigma).max() if sigma.ndim == 1 else np.linalg.norm(sigma, 2)) ** 2
 
 
 def _turned(sigma: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Σ v; for a diagonal Σ, and v a diagonal too or a vector, entry by entry."""
+    """Σ v. A diagonal Σ is stored as its diagonal, and multiplies by entry."""
     return sigma * v if sigma.ndim == 1 else sigma @ v

@@ -5,19 +5,19 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from learndyn.numerics.checks import a_kind
-from learndyn.numerics.precision import float64
-from learndyn.numerics.types import Array
+from learndyn.runtime.checks import a_kind
+from learndyn.runtime.precision import float64
+from learndyn.runtime.types import Array
 
-ROUNDING = 1e-9  # relative, of a kernel: how far below its bound it may be
+ROUNDING = 1e-9  # how far a kernel may lie below its lower bound, relative to it
 
 
 class Residuals(eqx.Module):
-    """Residual and tangent kernel along the directions in which the examples' kernel lies.
+    """Residuals and tangent kernel along the eigenvectors of the kernel over the examples.
 
     Args:
         r: (directions,), the residuals g − y along unit vectors p̂_i over the examples.
-        kernel: (directions,), the eigenvalues λ_i of the tangent kernel that belong to them.
+        kernel: (directions,), the eigenvalues λ_i of the tangent kernel in these directions.
     """
 
     r: Array = eqx.field(converter=float64("r"))
@@ -25,26 +25,31 @@ class Residuals(eqx.Module):
 
     def __check_init__(self):
         if self.r.ndim != 1 or self.r.shape != self.kernel.shape:
-            came = f"shape {self.r.shape} beside kernel {self.kernel.shape}"
-            raise ValueError(f"r: got {came}; allowed is (directions,) for both")
+            shapes = f"shape {self.r.shape} beside kernel {self.kernel.shape}"
+            raise ValueError(f"r: got {shapes}; allowed is (directions,) for both")
+
+
+def least_kernel(r: Array, c: Array, a: Array) -> Array:
+    """2 √c |r + a|, the smallest kernel that weights with these residuals can have.
+
+    It follows from x² + y² ≥ 2 |x y| for the two factors of the output.
+    """
+    return 2 * np.sqrt(c) * np.abs(r + a)
 
 
 def checked(state: Any, c: np.ndarray, a: np.ndarray) -> Residuals:
-    """The state, or a ValueError that names what is wrong with it.
-
-    Weights have λ ≥ 2 √c |r + a| in every direction (of two factors, squares exceed products).
-    """
+    """The state, or a ValueError that says what is wrong with it."""
     if not isinstance(state, Residuals):
         raise ValueError(f"state: got {a_kind(state)}; allowed is a Residuals")
     if state.r.shape != c.shape:
-        came, allowed = state.r.shape, c.shape
-        raise ValueError(f"state: got directions of shape {came}; allowed is {allowed}")
+        shape, allowed = state.r.shape, c.shape
+        raise ValueError(f"state: got directions of shape {shape}; allowed is {allowed}")
     if not (np.all(np.isfinite(state.r)) and np.all(np.isfinite(state.kernel))):
-        raise ValueError("state: got numbers that are not finite; allowed are finite ones")
-    least = 2 * np.sqrt(c) * np.abs(state.r + a)
+        raise ValueError("state: got numbers that are not finite; allowed are finite numbers")
+    least = least_kernel(state.r, c, a)
     low = np.flatnonzero(state.kernel < least * (1 - ROUNDING))
     if len(low):
         i = low[0]
-        came = f"the kernel {float(state.kernel[i]):g} in direction {i}"
-        raise ValueError(f"state: got {came}; allowed is at least {float(least[i]):g}")
+        kernel = f"the kernel {float(state.kernel[i]):g} in direction {i}"
+        raise ValueError(f"state: got {kernel}; allowed is at least {float(least[i]):g}")
     return state

@@ -1,9 +1,9 @@
 """Models quadratic in their weights: residual and kernel under gradient descent (zhu2024quadratic).
 
-The quadratic twin of a two-layer relu or linear network on one example, or on examples on a line;
-the two-layer linear network itself; the general quadratic model on one example. In each
-direction residual and kernel close (`closed_map`); "full" iterates that, step by step, "flow" is
-the limit η → 0. Regimes and thresholds are in `catapult`.
+It covers the quadratic twin of a two-layer relu or linear network, on one example or on examples
+that lie on a line; the two-layer linear network itself; and the general quadratic model on one
+example. In each direction the residual and the kernel obey a closed map (`closed_map`). Order
+"full" iterates it step by step, "flow" is the limit η → 0. `catapult` has regimes and thresholds.
 """
 
 from typing import Any, ClassVar
@@ -13,31 +13,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.networks import Taylor
-from learndyn.networks.base import Weights
-from learndyn.numerics.checks import one_of
-from learndyn.numerics.precision import compiled_in_float64
-from learndyn.numerics.types import Array
+from learndyn.models import Taylor
+from learndyn.runtime.checks import one_of
+from learndyn.runtime.precision import compiled_in_float64
+from learndyn.runtime.types import Array, Weights
 from learndyn.system import System
 from learndyn.theory.base import (
     AbstractTheory,
     Coverage,
-    Given,
-    Realise,
     Reference,
     Variable,
-    sample,
 )
 from learndyn.theory.dynamics import STEPS, Clock, Flow, Map, Refused, continuous
-from learndyn.theory.quadratic_model import catapult, closed_map
-from learndyn.theory.quadratic_model.setting import Setting, examples, refusal
+from learndyn.theory.quadratic_model import closed_map, landmarks
+from learndyn.theory.quadratic_model.setting import QuadraticSetting, examples, refusal
 from learndyn.theory.quadratic_model.state import Residuals, checked
 
 
 class QuadraticModelTheory(AbstractTheory):
     """Residuals and kernel of a quadratic model, direction by direction."""
 
-    setting: Setting
+    setting: QuadraticSetting
     x: np.ndarray
     y: np.ndarray
 
@@ -55,18 +51,11 @@ class QuadraticModelTheory(AbstractTheory):
         "kernel": Variable(("direction",), "eigenvalue of the tangent kernel", ""),
         "error": Variable((), "loss", ""),
     }
-    units: ClassVar[dict[str, str]] = {
-        "critical_learning_rate": "learning rate",
-        "maximal_learning_rate": "learning rate",
-        "second_critical_learning_rate": "learning rate",
-        "peak_loss": "1",
-        "peak_step": "steps",
-        "final_kernel": "1",
-    }
+    units: ClassVar[dict[str, str]] = landmarks.UNITS
 
     def __init__(self, system: System):
         self.system = system
-        self.setting = Setting.of(system)
+        self.setting = QuadraticSetting.of(system)
         self.x, self.y = examples(system)
 
     @classmethod
@@ -76,18 +65,14 @@ class QuadraticModelTheory(AbstractTheory):
             return Coverage("none", why)
         return Coverage("exact", "residual and kernel close in every direction")
 
-    def draw(self, key: int) -> tuple[Residuals, Realise]:
-        weights, teacher = sample(self.system, key)
-        return self.project(weights, teacher), Given(weights, teacher)
-
     def as_state(self, state: Any) -> Residuals:
         return checked(state, np.asarray(self.setting.c), np.asarray(self.setting.a))
 
     @compiled_in_float64
     def project(self, weights: Weights, teacher: Weights) -> Residuals:
-        """⟨g − y, p̂_i⟩ and |Jᵀ p̂_i|², by derivatives of the network itself."""
-        given = jax.tree.map(lambda w: jnp.asarray(w, jnp.float64), weights)
-        outputs, pull = jax.vjp(lambda w: self.system.network(w, jnp.asarray(self.x)), given)
+        """⟨g − y, p̂_i⟩ and |Jᵀ p̂_i|², by differentiating the network."""
+        doubles = jax.tree.map(lambda w: jnp.asarray(w, jnp.float64), weights)
+        outputs, pull = jax.vjp(lambda w: self.system.network(w, jnp.asarray(self.x)), doubles)
         p = jnp.asarray(self.setting.p)
         squares = lambda tree: sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(tree))
         return Residuals(p @ (outputs - self.y), jnp.stack([squares(pull(row)) for row in p]))
@@ -111,63 +96,47 @@ class QuadraticModelTheory(AbstractTheory):
 
     @compiled_in_float64
     def invariants(self, state: Residuals) -> dict[str, Array]:
-        """λ² − 4 c h² of every direction, which order "flow" keeps."""
+        """λ² − 4 c h² of every direction, which order "flow" conserves."""
         r, kernel = jnp.asarray(state.r), jnp.asarray(state.kernel)
         return {"imbalance": closed_map.conserved(r, kernel, self.setting.c, self.setting.a)}
 
     def landmarks(self, *, state: Residuals | None = None) -> dict[str, float]:
-        """Critical rates, and the catapult of the direction with the largest kernel.
+        """Critical rates, and the course of training at the rule's own learning rate.
 
         Args:
-            state: where training begins; None is the centre of a quadratic twin.
+            state: the initial state; None means the centre of a quadratic twin.
 
         Returns:
-            `critical_learning_rate`, 2/λ, and `maximal_learning_rate`, 4/λ (an upper bound; it is
-            the threshold for a = 0, and for c → 0), with `second_critical_learning_rate` of a
-            second direction, all in the rule's own rate. Where the rule's rate is between the
-            two, and for small δ = ηλ − 2: `peak_loss`, `peak_step`, `final_kernel`. Nothing where
-            no state is given and the network is no twin.
+            With λ the largest kernel of the initial state, and rates in the rule's own convention:
+
+            - `critical_learning_rate`, 2/λ, and `maximal_learning_rate`, 4/λ (an upper bound, which
+              is the threshold for a = 0 and for c → 0); `second_critical_learning_rate`, 2/λ of a
+              second direction.
+            - If training converges, `final_kernel`, the last kernel of that direction. If the loss
+              rises first, also `peak_loss`, the largest loss, and `peak_step`, its step. These come
+              from iterating the map, at any ηλ. A landmark is left out if it would change by more
+              than 1 % (`peak_step` also by more than a step) when the start changes by a relative
+              1e-6: above ηλ ≈ 3 single courses can be this sensitive.
+            - If 2 < ηλ < 4, `small_delta_peak_loss`, `small_delta_peak_step` and
+              `small_delta_final_kernel`: the limit of the same for δ = ηλ − 2 → 0, with errors of
+              relative order δ.
+
+            Empty if no state is passed and the network is not a twin.
 
         Raises:
-            ValueError: where the kernel is zero.
+            ValueError: if the kernel is zero.
         """
         if state is None and not isinstance(self.system.network, Taylor):
             return {}
-        state = self.draw(0)[0] if state is None else self.as_state(state)
-        order = np.argsort(-state.kernel)
-        top = state.kernel[order[0]]
-        if not top > 0:
-            raise ValueError(
-                "state: got the kernel 0; allowed is a positive one: nothing is learned"
-            )
-        unit = 1 / (2 * float(self.setting.weight))  # of the rule's rate, in that on ½ Σ r²
-        found = {"critical_learning_rate": unit * 2 / top, "maximal_learning_rate": unit * 4 / top}
-        if len(order) > 1 and state.kernel[order[1]] > 0:
-            found["second_critical_learning_rate"] = unit * 2 / state.kernel[order[1]]
-        found |= self._catapult(state, int(order[0]))
-        return {name: float(value) for name, value in found.items()}
-
-    def _catapult(self, state: Residuals, i: int) -> dict[str, Any]:
-        of = jax.tree.map(np.asarray, self.setting)
-        delta, c = of.eta * state.kernel[i] - 2, of.c[i]
-        u = c * of.eta**2 * state.r[i] ** 2
-        if not (0 < delta < 2 and 0 < 2 * u < delta**2):
-            return {}
-        outside = of.rest + np.sum(state.r**2) - state.r[i] ** 2
-        peak = catapult.peak_of_u(delta) / (c * of.eta**2)
-        with jax.enable_x64(True):
-            step = catapult.peak_step(delta, u)
-        return {
-            "peak_loss": of.weight * (peak + outside),
-            "peak_step": step,
-            "final_kernel": 4 / of.eta - state.kernel[i],
-        }
+        return landmarks.of(
+            self.setting, self.sample(0)[0] if state is None else self.as_state(state)
+        )
 
 
 class ClosedMap(Map):
     """The discrete step."""
 
-    setting: Setting
+    setting: QuadraticSetting
 
     @property
     def clock(self) -> Clock:
@@ -184,7 +153,7 @@ class ClosedMap(Map):
 class ClosedFlow(Flow):
     """The limit of a small learning rate; time is learning rate × steps."""
 
-    setting: Setting
+    setting: QuadraticSetting
     rate: Array = eqx.field()
 
     @property
@@ -193,7 +162,7 @@ class ClosedFlow(Flow):
 
     @compiled_in_float64
     def drift(self, state: Residuals) -> Residuals:
-        """D (r, λ) / d step, η included."""
+        """The change of (r, λ) per step, including η."""
         of = self.setting
         return Residuals(
             *closed_map.change(jnp.asarray(state.r), jnp.asarray(state.kernel), of.c, of.a, of.eta)

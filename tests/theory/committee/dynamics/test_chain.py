@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.numerics.precision import to_numpy
 from learndyn.rules.base import moved
+from learndyn.runtime.precision import to_numpy
 
 
 def system(activation, spectrum, K=3, M=2, eta=0.7, batch=1, noise=0.2, loss_scale=0.5):

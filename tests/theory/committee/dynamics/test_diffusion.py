@@ -8,7 +8,7 @@ from scipy.special import erf
 
 import learndyn as ld
 from learndyn.theory.committee.dynamics import diffusion
-from learndyn.theory.committee.setting import Setting
+from learndyn.theory.committee.setting import CommitteeSetting
 
 ACTIVATIONS = {
     "linear": (lambda h: h, np.ones_like),
@@ -32,7 +32,7 @@ def overlaps(L, K, M, seed=0):
 
 def increments(system, u, epsilon, state):
     """V of `theory.committee.dynamics.diffusion`, written out; u (points, L, d) standard normal."""
-    setting = Setting.of(system)
+    setting = CommitteeSetting.of(system)
     lam, counts, K = setting.spectrum.values, setting.spectrum.counts, setting.student.units
     g, slope = ACTIVATIONS[setting.student.activation]
     factors = np.linalg.cholesky(lam[:, None, None] * state.gram)
@@ -74,7 +74,7 @@ CLOSED = [("linear", 1, 1, 2, 1), ("quadratic", 1, 1, 2, 3), ("quadratic", 2, 1,
 def test_closed_forms_are_exact(activation, K, M, L, batch):
     # V Vᵀ has degree 12 in each variable at most: 7 nodes leave no error but rounding.
     given = system(activation, K, M, (1.6, 0.5)[:L], (40, 60)[:L], batch)
-    setting, state = Setting.of(given), overlaps(L, K, M)
+    setting, state = CommitteeSetting.of(given), overlaps(L, K, M)
     mean, covariance = quadrature(given, state, 7)
     found = diffusion.step_moments(setting, state)
     np.testing.assert_allclose(found[0], mean, rtol=1e-11)
@@ -86,7 +86,7 @@ def test_closed_forms_are_exact(activation, K, M, L, batch):
 @pytest.mark.parametrize(("K", "M", "L", "nodes"), [(1, 1, 2, 20), (2, 1, 1, 48)])
 def test_points_err_as_little_as_they_say(K, M, L, nodes):
     given = system("erf", K, M, (1.6, 0.5)[:L], (40, 60)[:L])
-    setting, state = Setting.of(given), overlaps(L, K, M)
+    setting, state = CommitteeSetting.of(given), overlaps(L, K, M)
     mean, covariance = quadrature(given, state, nodes)
     coarse = quadrature(given, state, nodes - 4)[1]
     size = np.linalg.norm(covariance)
@@ -108,7 +108,7 @@ ORDERS = [("linear", "full"), ("quadratic", "full"), ("quadratic", "flow"), ("er
 @pytest.mark.parametrize(("activation", "order"), ORDERS)
 def test_the_mean_of_a_step_is_the_drift(activation, order):
     given = system(activation, K=2, M=1, batch=2)
-    setting, state = Setting.of(given), overlaps(2, 2, 1)
+    setting, state = CommitteeSetting.of(given), overlaps(2, 2, 1)
     drift = diffusion.flatten(ld.theory_of(given).drift(state, order=order))
     mean = diffusion.step_moments(setting, state, order)[0]
     if activation == "erf":
@@ -129,9 +129,9 @@ def test_monte_carlo(activation):
     V -= V.mean(axis=0)
     sampled = V.T @ V / (count - 1)
     errors = np.sqrt((V**2).T @ V**2 / count - sampled**2) / np.sqrt(count)
-    covariance = diffusion.step_moments(Setting.of(given), state)[1]
+    covariance = diffusion.step_moments(CommitteeSetting.of(given), state)[1]
     errors = np.hypot(
-        errors, diffusion.diffusion_error(Setting.of(given), state) * np.abs(covariance)
+        errors, diffusion.diffusion_error(CommitteeSetting.of(given), state) * np.abs(covariance)
     )
     assert np.abs((covariance - sampled) / errors).max() < 5
 
@@ -154,8 +154,10 @@ def test_singular_overlaps_and_rules_that_do_not_sample():
     given = system("quadratic", 2, 2)
     same = np.stack([np.eye(2), 0.3 * np.eye(2)])
     perfect = ld.Overlaps(same, same, same)  # student = teacher: (Q, R; Rᵀ, T) is singular
-    closed = diffusion.diffusion(Setting.of(given), perfect)
+    closed = diffusion.diffusion(CommitteeSetting.of(given), perfect)
     near = ld.Overlaps(same, same, same * (1 + 1e-9))
-    np.testing.assert_allclose(closed, diffusion.diffusion(Setting.of(given), near), atol=1e-7)
+    np.testing.assert_allclose(
+        closed, diffusion.diffusion(CommitteeSetting.of(given), near), atol=1e-7
+    )
     descent = ld.System(given.problem, given.network, ld.GradientDescent(0.1))
-    assert not np.any(diffusion.diffusion(Setting.of(descent), perfect))
+    assert not np.any(diffusion.diffusion(CommitteeSetting.of(descent), perfect))

@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 
 import learndyn as ld
 from learndyn.theory.committee.dynamics import linear
-from learndyn.theory.committee.setting import Setting
+from learndyn.theory.committee.setting import CommitteeSetting
 
 TIMES = np.array([0.0, 0.1, 1.0, 5.0, 20.0])
 
@@ -63,7 +63,7 @@ def integrated(field, start, times):
 def test_closed_form_solves_the_equations(L, learning, K, M, order):
     """Against DOP853 on the overlaps, at a tolerance far below the 1e-8 that is asked for."""
     one = system(L, K, M, trainable=100 * learning)
-    setting, state = Setting.of(one), ld.start(one, key=1).state
+    setting, state = CommitteeSetting.of(one), ld.start(one, key=1).state
     gram, noisy = state.gram, order == "full"
     rate = ld.theory_of(one).drift(state, order)
     np.testing.assert_allclose(field(setting, gram, noisy)[:, :K, :K], rate.Q, atol=1e-13)
@@ -84,7 +84,7 @@ def test_one_level_decays_with_one_rate():
     s = 2 * 0.7 * 0.4 * 0.6**2
     rate, first = 2 * s - s**2, 0.36 * 0.7 - 2 * 0.3 * 0.2 + 0.25
     floor = s**2 * 0.3**2 / rate
-    found = linear.curve(Setting.of(one), state, TIMES)
+    found = linear.curve(CommitteeSetting.of(one), state, TIMES)
     expected = 0.7 * (floor + (first - floor) * np.exp(-rate * TIMES))
     np.testing.assert_allclose(found["error"], expected, rtol=1e-13)
     R = 0.2 + (1 - np.exp(-s * TIMES)) * (0.5 - 0.6 * 0.2) / 0.6
@@ -93,7 +93,7 @@ def test_one_level_decays_with_one_rate():
 
 def test_population_gradient_has_no_sampling_term():
     one = system(4, 3, 2, rule=ld.GradientDescent(0.3))
-    setting, state = Setting.of(one), ld.start(one, key=2).state
+    setting, state = CommitteeSetting.of(one), ld.start(one, key=2).state
     full, flow = (linear.curve(setting, state, TIMES, order) for order in ("full", "flow"))
     assert all(np.array_equal(full[name], flow[name]) for name in full)
     assert linear.critical_learning_rate(setting) == np.inf
@@ -120,7 +120,7 @@ REFERENCE = [
 @pytest.mark.parametrize("K", [1, 3])
 def test_mean_over_teacher_and_student(case, alphas, eq8, eq6, K):
     L, beta, eta, variance = case
-    setting = Setting.of(paper(L, beta, eta, np.sqrt(variance), K=K))
+    setting = CommitteeSetting.of(paper(L, beta, eta, np.sqrt(variance), K=K))
     full, flow = (
         linear.mean_curve(setting, list(alphas), order)["error"] for order in ("full", "flow")
     )
@@ -130,7 +130,7 @@ def test_mean_over_teacher_and_student(case, alphas, eq8, eq6, K):
 
 def test_mean_curve_is_the_mean_of_curves():
     one = system(4, 2, 3, N=40)
-    setting, keys = Setting.of(one), range(400)
+    setting, keys = CommitteeSetting.of(one), range(400)
     drawn = [linear.curve(setting, ld.start(one, key=k).state, TIMES) for k in keys]
     mean = linear.mean_curve(setting, TIMES)
     for name, expected in mean.items():
@@ -168,24 +168,26 @@ def test_modes_are_those_of_the_paper_s_matrix():
 
 @pytest.mark.parametrize("rule", [ld.SGD(1.0), ld.SGD(1.0, batch=5)])
 def test_error_grows_beyond_the_critical_learning_rate(rule):
-    critical = linear.critical_learning_rate(Setting.of(system(16, 3, 2, rule=rule)))
+    critical = linear.critical_learning_rate(CommitteeSetting.of(system(16, 3, 2, rule=rule)))
     for factor, sign in ((1 - 1e-6, 1), (1 + 1e-6, -1)):
         tuned = ld.SGD(factor * critical, batch=rule.batch)
-        setting = Setting.of(system(16, 3, 2, rule=tuned))
+        setting = CommitteeSetting.of(system(16, 3, 2, rule=tuned))
         slowest = linear.modes(setting.spectrum, linear.strength(setting) / rule.batch).rates[-1]
         assert np.sign(slowest) == sign
     # Levels that do not learn do not count.
-    half = Setting.of(system(16, 3, 2, rule=rule, trainable=800))
+    half = CommitteeSetting.of(system(16, 3, 2, rule=rule, trainable=800))
     share = half.spectrum.values[:8].sum() / half.spectrum.values.sum()
     assert linear.critical_learning_rate(half) == pytest.approx(critical / share, rel=1e-13)
     # One level: the critical rate of the isotropic theory.
     single = system(1, 3, 2, rule=rule)
     landmark = ld.theory_of(single).landmarks()["critical_learning_rate"]
-    assert linear.critical_learning_rate(Setting.of(single)) == pytest.approx(landmark, rel=1e-14)
+    assert linear.critical_learning_rate(CommitteeSetting.of(single)) == pytest.approx(
+        landmark, rel=1e-14
+    )
 
 
 def test_divergence_is_infinite_and_not_an_error():
-    setting = Setting.of(system(4, 3, 2, rule=ld.SGD(30.0)))
+    setting = CommitteeSetting.of(system(4, 3, 2, rule=ld.SGD(30.0)))
     found = linear.curve(setting, linear.mean_state(setting), [0.0, 0.1, 1e4])
     assert np.isfinite(found["error"][1]) and found["error"][2] == np.inf
     assert np.all(np.isfinite(found["R"]))
@@ -204,7 +206,9 @@ def finite_map(setting):
 def test_finite_map_is_the_mean_of_real_steps(batch):
     N, trials, rng = 6, 200_000, np.random.default_rng(8)
     data = ld.TeacherStudent(ld.Spectrum([2.0, 0.5], [2, 4]), ld.Committee(1, "linear"))
-    setting = Setting.of(ld.System(data, ld.Committee(1, "linear"), ld.SGD(0.9, batch=batch)))
+    setting = CommitteeSetting.of(
+        ld.System(data, ld.Committee(1, "linear"), ld.SGD(0.9, batch=batch))
+    )
     E = rng.standard_normal(N)
     x = rng.standard_normal((trials, batch, N)) * np.sqrt([2.0] * 2 + [0.5] * 4)
     after = E - 0.9 / N * np.mean(x * (x @ E)[..., None], axis=1)
@@ -218,26 +222,26 @@ def test_finite_map_is_the_mean_of_real_steps(batch):
 @pytest.mark.parametrize("eta", [0.1, 1.0, 1.3, 1.45, 3.0, 8.0])
 def test_finite_size_margin_is_the_border_of_the_map(eta, batch):
     one = paper(32, 1.0, eta, 1.0)
-    setting = Setting.of(ld.System(one.problem, one.network, ld.SGD(eta, batch=batch)))
+    setting = CommitteeSetting.of(ld.System(one.problem, one.network, ld.SGD(eta, batch=batch)))
     radius = np.abs(np.linalg.eigvals(finite_map(setting))).max()
     assert np.sign(linear.finite_size_margin(setting)) == np.sign(1 - radius)
 
 
 def test_finite_size_margin_of_the_paper_s_figure_2():
-    margin = linear.finite_size_margin(Setting.of(paper(128, 1.0, 1.0, 1.0)))
+    margin = linear.finite_size_margin(CommitteeSetting.of(paper(128, 1.0, 1.0, 1.0)))
     assert 1 - margin == pytest.approx(0.997, abs=5e-4)  # all the digits of the reference
     # With many dimensions a level it becomes 1 − η/η_c, the margin of the equations.
-    setting = Setting.of(paper(4, 1.0, 1.0, 1.0, N=4_000_000))
+    setting = CommitteeSetting.of(paper(4, 1.0, 1.0, 1.0, N=4_000_000))
     limit = 1 - 1.0 / linear.critical_learning_rate(setting)
     assert linear.finite_size_margin(setting) == pytest.approx(limit, abs=1e-5)
     deterministic = system(4, 1, 1, rule=ld.GradientDescent(0.3))
-    assert linear.finite_size_margin(Setting.of(deterministic)) == 1.0
+    assert linear.finite_size_margin(CommitteeSetting.of(deterministic)) == 1.0
 
 
 @pytest.mark.slow
 def test_ten_thousand_levels():
     one = system(10_000, 2, 2, N=20_000, noise=0.0)
-    setting, state = Setting.of(one), ld.start(one, key=3).state
+    setting, state = CommitteeSetting.of(one), ld.start(one, key=3).state
     times = np.array([0.0, 1e-6, 2e-6, 10.0, 1e3])
     found = linear.curve(setting, state, times)
     np.testing.assert_allclose(
@@ -253,21 +257,21 @@ def test_ten_thousand_levels():
 
 
 def test_bad_input():
-    setting = Setting.of(system(4, 1, 1))
+    setting = CommitteeSetting.of(system(4, 1, 1))
     state = linear.mean_state(setting)
     with pytest.raises(ValueError, match="order: got 'finite'"):
         linear.curve(setting, state, [1.0], "finite")
     with pytest.raises(ValueError, match="times: got"):
         linear.curve(setting, state, [2.0, 1.0])
     erf = ld.TeacherStudent(ld.Isotropic(10), ld.Committee(1, "erf"))
-    other = Setting.of(ld.System(erf, ld.Committee(1, "erf"), ld.SGD(0.1)))
+    other = CommitteeSetting.of(ld.System(erf, ld.Committee(1, "erf"), ld.SGD(0.1)))
     with pytest.raises(ValueError, match="activation: got 'erf'"):
         linear.curve(other, ld.Overlaps([[1.0]], [[0.0]], [[1.0]]), [1.0])
 
 
 @pytest.mark.parametrize("order", ["full", "flow"])
 def test_even_state_has_the_mean_error(order):
-    setting, times = Setting.of(paper(16, 1.0, 0.5, 0.7)), [0.0, 0.3, 5.0, 100.0]
+    setting, times = CommitteeSetting.of(paper(16, 1.0, 0.5, 0.7)), [0.0, 0.3, 5.0, 100.0]
     even = linear.curve(setting, linear.even_state(setting), times, order)["error"]
     mean = linear.mean_curve(setting, times, order)["error"]
     np.testing.assert_allclose(even, mean, rtol=1e-12)

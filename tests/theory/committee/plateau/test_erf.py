@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.numerics.precision import to_numpy
+from learndyn.runtime.precision import to_numpy
 from learndyn.solving.fixed_points import find_fixed_point, jacobian_spectrum
 from learndyn.theory.committee import errata
 from learndyn.theory.committee.plateau import erf as erf_plateau

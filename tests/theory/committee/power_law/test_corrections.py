@@ -7,7 +7,7 @@ from scipy import special
 import learndyn as ld
 from learndyn.theory.committee.dynamics import linear
 from learndyn.theory.committee.power_law import corrections, learning_curve
-from learndyn.theory.committee.setting import Setting
+from learndyn.theory.committee.setting import CommitteeSetting
 
 CASES = [(L, beta) for L in (8, 128, 2000) for beta in (0.01, 0.3, 1.0, 1.5)]
 ETA, SIGMA = 0.01, 0.7
@@ -76,7 +76,7 @@ def test_noise_factor_up_to_its_next_order(beta, eta):
     L = 2000
     data = ld.TeacherStudent(ld.PowerLaw(L, L, beta), ld.Committee(1, "linear"))
     student = ld.Committee(1, "linear", init=ld.Normal(SIGMA))
-    setting, given = Setting.of(ld.System(data, student, ld.SGD(eta))), units(L, beta, eta)
+    setting, given = CommitteeSetting.of(ld.System(data, student, ld.SGD(eta))), units(L, beta, eta)
     first, last = learning_curve.window(**without(given, "sigma_J"))
     alpha = np.exp(np.linspace(np.log(first), np.log(last), 9)[2:6])
     full, flow = (linear.mean_curve(setting, alpha, order)["error"] for order in ("full", "flow"))

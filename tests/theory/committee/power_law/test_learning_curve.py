@@ -8,7 +8,7 @@ import learndyn as ld
 from learndyn.theory.committee import errata
 from learndyn.theory.committee.dynamics import linear
 from learndyn.theory.committee.power_law import learning_curve
-from learndyn.theory.committee.setting import Setting
+from learndyn.theory.committee.setting import CommitteeSetting
 
 CASES = [(L, beta) for L in (8, 128, 2000) for beta in (0.01, 0.3, 0.5, 1.0, 1.5)]
 ETA, SIGMA = 0.01, 0.7
@@ -45,7 +45,7 @@ def test_equations_7_and_8_are_the_mean_curve_in_the_flow_limit():
     L, beta, alphas = 32, 0.75, np.array([0.0, 0.3, 4.0, 60.0])
     data = ld.TeacherStudent(ld.PowerLaw(64, L, beta), ld.Committee(1, "linear"))
     student = ld.Committee(1, "linear", init=ld.Normal(SIGMA))
-    setting = Setting.of(ld.System(data, student, ld.SGD(ETA)))
+    setting = CommitteeSetting.of(ld.System(data, student, ld.SGD(ETA)))
     curve, given = linear.mean_curve(setting, alphas, "flow"), units(L, beta)
     R, Q = learning_curve.overlaps(alphas, **given)
     np.testing.assert_allclose(R, curve["R"][:, 0, 0], rtol=1e-12, atol=1e-14)

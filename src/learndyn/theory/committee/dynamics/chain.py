@@ -1,7 +1,7 @@
 """The overlaps of a committee under one-pass SGD as an exact Markov chain, for every N.
 
-The input ξ of a step meets the weights only through its component in their span, and for
-Gaussian inputs that component and the squared length of the rest are independent. In level l,
+The input ξ of a step acts on the overlaps only through its component in the span of the weights
+and the squared length of the rest, and for Gaussian inputs these two are independent. In level l,
 in an orthonormal frame whose first M axes span the teacher and whose next K axes complete the
 span of the student,
 
@@ -9,24 +9,24 @@ span of the student,
     student rows  √N (U, V)      R_l = U Bᵀ,     Q_l = U Uᵀ + S,   S = V Vᵀ
     input         √λ (g_T, g_S, rest),           |rest|² = χ², N_l − K − M degrees of freedom
 
-with standard normal g. So x = Σ_l √λ_l (U g_T + V g_S), y = Σ_l √λ_l B g_T, and with
+with standard normal g. Then x = Σ_l √λ_l (U g_T + V g_S), y = Σ_l √λ_l B g_T, and with
 δ_i = g'(x_i) (target − output) a step of the weights, w_i += (h/√N) δ_i ξ, is
 
     U += s δ g_Tᵀ,    S += s (δ (V g_S)ᵀ + (V g_S) δᵀ) + s² δ δᵀ (|g_S|² + χ²),    s = h √λ_l / N,
 
-where h = 2 · loss_scale · η · a, and s = 0 in a level that does not learn. It is the law of the
-overlaps, not an approximation of it, and its mean over a step gives the equations of `overlaps`
-as N → ∞. Any root V will do; S is what is kept, and `numerics.semidefinite` says how a singular
-one is treated.
+where h = 2 · loss_scale · η · a, and s = 0 in a level that does not learn. This is the
+exact distribution of the overlaps, and its mean over a step gives the equations of `overlaps`
+as N → ∞. Any root V gives the same distribution, so only S is stored. See
+`numerics.semidefinite` for how a singular S is treated.
 
 A batch of b examples averages δ over them: s has 1/b, the terms are summed over examples, and
 χ² becomes the Gram matrix of the b rests, a Wishart matrix (Bartlett's triangular factor A).
-For b > K only D A enters, D = (δ of every example), which has the law of F A with F Fᵀ = D Dᵀ
+For b > K only D A enters, D = (δ of every example), which is distributed as F A with F Fᵀ = D Dᵀ
 and a K × K factor A.
 
-A level with N_l < K + M has N_l axes and no rest: the teacher's first, and then as many of
-the student's as are left. Where V uses fewer of those, unused components of g_S stand for
-the others, so that N_l squared normals are counted.
+A level with N_l < K + M has N_l axes and no rest: first those of the teacher, then as many of
+the student's as remain. If V uses fewer of them, unused components of g_S stand for the others,
+so that the length of the input has N_l squared normals.
 """
 
 from typing import NamedTuple
@@ -38,26 +38,29 @@ import numpy as np
 
 from learndyn.numerics.gaussian import ACTIVATIONS
 from learndyn.numerics.semidefinite import gram_factor, root_times, rounding
-from learndyn.numerics.types import Array
+from learndyn.runtime.types import Array
 from learndyn.theory.chain import LANES, AbstractChain
-from learndyn.theory.committee.setting import Setting
+from learndyn.theory.committee.setting import CommitteeSetting
 from learndyn.theory.committee.state import Overlaps
 
-LARGE = 256  # numbers in a state, from which on a run by itself is as fast as eight together
+LARGE = 256  # numbers in a state from which on a single run is as fast as eight runs together
 
 
 class Coordinates(NamedTuple):
-    """What the steps change: U (K, M, L, runs) and S (K, K, L, runs), its lower triangle."""
+    """What a step changes: U (K, M, L, runs) and the lower triangle of S (K, K, L, runs).
+
+    Runs are the last axis, so that small matrices of many runs fill the vector units.
+    """
 
     U: Array
     S: Array
 
 
 class CommitteeChain(AbstractChain):
-    """The chain of the module's docstring.
+    """The chain that the module's docstring describes.
 
     Args:
-        setting: of a system that the committee theory covers, under a rule that samples.
+        setting: a covered system whose rule samples examples.
     """
 
     normals: int = eqx.field(static=True)
@@ -74,7 +77,7 @@ class CommitteeChain(AbstractChain):
     noise: np.ndarray
     step_scale: np.ndarray
 
-    def __init__(self, setting: Setting):
+    def __init__(self, setting: CommitteeSetting):
         problem, student, teacher, rule, spectrum = setting
         assert rule.batch is not None
         K, M, L = student.units, teacher.units, spectrum.levels
@@ -86,13 +89,14 @@ class CommitteeChain(AbstractChain):
         h = setting.h * np.asarray(setting.learning)
         self.step_scale = h * self.roots / (spectrum.dim * rule.batch)
         m = min(self.batch, K)
+        # Bartlett's factor: diagonal entry j of A has j degrees of freedom fewer than entry 0.
         rest = spectrum.counts - K - M - np.arange(m)[:, None]
         self.degrees = np.maximum(rest, 0).astype(np.float64).ravel()
         below = L * m * (m - 1) // 2
         self.normals = self.batch * (K + M) * L + below + self.noisy * self.batch
 
     def begin(self, state: Overlaps) -> tuple[np.ndarray, Coordinates]:
-        """The frame's coordinates; rows (teacher, student) fill its axes from the first on."""
+        """Coordinates in the frame; the teacher's rows, then the student's, fill its axes."""
         M = self.teacher_units
         levels = zip(np.asarray(state.gram), self.counts, strict=True)
         rows = np.stack([_coordinates(C, self.units, int(n)) for C, n in levels], axis=-1)
@@ -115,6 +119,7 @@ class CommitteeChain(AbstractChain):
         g = own.reshape(b, M + K, L, runs)
         g_T, g_S = g[:, :M], g[:, M:]
         U, S = now
+        # Only levels of few dimensions bound the rank; without them the test is left out.
         room = jnp.clip(self.counts - M, 0, K)[:, None] if self.scarce else None
         v, used = root_times(S, g_S, room)
         if self.scarce:
@@ -132,7 +137,7 @@ class CommitteeChain(AbstractChain):
         return Coordinates(U + s * jnp.sum(d * g_T[:, None], axis=0), moved)
 
     def _split(self, normals: Array) -> tuple[Array, Array, Array | None]:
-        """Input components; entries below the diagonal of A; label noise."""
+        """The normals of a step: input components, entries of A below its diagonal, label noise."""
         noise = normals[len(normals) - self.batch :] if self.noisy else None
         size = self.batch * (self.units + self.teacher_units) * len(self.roots)
         end = len(normals) - self.noisy * self.batch
@@ -148,6 +153,7 @@ class CommitteeChain(AbstractChain):
 
     def _rest(self, delta: Array, g_S: Array, below: Array, chi_squares: Array) -> Array:
         """Σ_ab δ_a δ_bᵀ (g_a · g_b + rest_a · rest_b) over a batch, (K, K, L, runs)."""
+        # For one example the Wishart matrix is the chi-square itself.
         if self.batch == 1:
             d, lengths = delta[0, :, None], jnp.sum(g_S[0] ** 2, axis=0) + chi_squares[0]
             return d[:, None] * d * lengths
@@ -165,7 +171,7 @@ class CommitteeChain(AbstractChain):
         """The lower triangular A of the rests, (m, m, L, runs), m = min(b, K)."""
         m, L, runs = chi_squares.shape
         rows, columns = np.tril_indices(m, -1)
-        # A column without degrees of freedom is not there.
+        # A column without degrees of freedom does not exist.
         there = (jnp.asarray(self.degrees).reshape(m, L, 1) > 0)[columns]
         entries = jnp.where(there, below.reshape(len(rows), L, runs), 0.0)
         A = jnp.zeros((m, m, L, runs)).at[rows, columns].set(entries)
@@ -188,7 +194,7 @@ def _times(rows: Array, g: Array) -> Array:
 
 
 def _counted(used: Array, room: Array) -> Array:
-    """Which components of g_S stand for an axis: the used ones, then others up to `room`."""
+    """Which components of g_S stand for an axis: those in use, then others up to `room`."""
     spare = room - jnp.sum(used, axis=0)
     unused_before = jnp.cumsum(~used, axis=0) - ~used
     return used | (unused_before < spare)
@@ -197,8 +203,8 @@ def _counted(used: Array, room: Array) -> Array:
 def _coordinates(C: np.ndarray, units: int, count: int) -> np.ndarray:
     """Rows (teacher, then student) whose Gram matrix is C, (d, d), in at most `count` axes.
 
-    Any factor of C, turned so that the teacher's rows are lower triangular. Coordinates that are
-    rounding are zero, so that a student inside the teacher's span has no axis outside it.
+    A factor of C, rotated so that the teacher's rows are lower triangular. Coordinates as small as
+    rounding become zero, so that a student inside the teacher's span has no axis outside it.
     """
     d = len(C)
     C = np.roll(C, d - units, axis=(0, 1))  # teacher first

@@ -5,20 +5,21 @@ N times the change of the overlaps in a step is, at leading order in 1/N and for
     V_R = h δ_i y^l_n,    V_Q = h (δ_i x^l_j + x^l_i δ_j) + h² λ_l φ_l δ_i δ_j / batch,
     δ_i = g'(x_i) (Δ + label_noise · ε),
 
-with the letters of `overlaps` and z^l = (x^l, y^l) the pre-activations that level l makes:
-independent between levels, of covariance λ_l C_l, with sum z. Its mean is the drift; a batch
-averages `batch` of them, so that the linear noise P = Cov(overlaps) obeys
+in the notation of `overlaps`, where z^l = (x^l, y^l) is the part of the pre-activations that comes
+from level l. The parts are independent, have covariance λ_l C_l, and sum to z. The mean of V is
+the drift. A batch averages `batch` of these, so that in the linear noise approximation
+P = Cov(overlaps) obeys
 
     dP/dα = J P + P Jᵀ + D / N,    D = Cov[V] / batch,    J = the Jacobian of the drift.
 
-Left out are terms of relative order 1/N: the fluctuation of |P_l x|² about N_l λ_l, and the
+Two terms of relative order 1/N are left out: the fluctuation of |P_l x|² about N_l λ_l, and the
 products of different examples of a batch.
 
-δ depends on the sum z = Σ^½ u alone (u standard normal), and given z the z^l are Gaussian with
-mean A_l u, A_l = λ_l C_l Σ^(-½), and covariance B_ll' = λ_l C_l [l = l'] − A_l A_l'ᵀ. So Cov[V]
-follows from the moments of the products δ_i u_m and δ_i δ_j, whatever the number of levels.
-These are closed forms for linear and quadratic activations (Wick, see `numerics.wick`); for
-others averages over `POINTS` fixed quasi-random points, whose error `diffusion_error` estimates.
+δ depends only on the sum z = Σ^½ u (u standard normal), and given z the z^l are Gaussian with
+mean A_l u, A_l = λ_l C_l Σ^(-½), and covariance B_ll' = λ_l C_l [l = l'] − A_l A_l'ᵀ. Cov[V]
+therefore follows from the moments of the products δ_i u_m and δ_i δ_j, for any number of levels.
+These have closed forms for linear and quadratic activations (see `numerics.wick`). For others
+they are averages over `POINTS` fixed quasi-random points; `diffusion_error` estimates their error.
 
 The moving variables are, in this order, the upper triangles of Q and all of R, level by level.
 """
@@ -34,14 +35,14 @@ from scipy import special
 from scipy.stats import qmc
 
 from learndyn.numerics import wick
-from learndyn.numerics.precision import in_float64
 from learndyn.numerics.semidefinite import symmetric_roots
-from learndyn.numerics.types import Array
-from learndyn.theory.committee.setting import Setting
+from learndyn.runtime.precision import in_float64
+from learndyn.runtime.types import Array
+from learndyn.theory.committee.setting import CommitteeSetting
 from learndyn.theory.committee.state import Overlaps
 
-POINTS = 16384  # quasi-random points of an average without closed form; a power of two
-SEED = 0  # of their scrambling
+POINTS = 16384  # quasi-random points per average; a power of two keeps Sobol points balanced
+SEED = 0  # of their scrambling: fixed, so that D is a smooth function of the state
 CLOSED = ("linear", "quadratic")  # activations that need no points
 
 
@@ -65,16 +66,16 @@ def unflatten(state: Overlaps, vector: Array) -> Overlaps:
 
 
 @in_float64
-def diffusion(setting: Setting, state: Overlaps, order: str = "full") -> Array:
-    """D = Cov[V] / batch of the moving variables, (n, n): N times what P gains per unit α.
+def diffusion(setting: CommitteeSetting, state: Overlaps, order: str = "full") -> Array:
+    """D = Cov[V] / batch of the moving variables, (n, n): N times the growth of P per unit α.
 
     Args:
-        setting: of the system.
+        setting: the system's parts.
         state: the overlaps.
         order: "full", or "flow", which drops the η² part of V as the drift does.
 
     Returns:
-        D; zero for a rule that does not sample.
+        D; zero for a rule that does not sample examples.
     """
     if not setting.rule.noise:
         return jnp.zeros((flatten(state).size,) * 2)
@@ -82,8 +83,8 @@ def diffusion(setting: Setting, state: Overlaps, order: str = "full") -> Array:
 
 
 @in_float64
-def step_moments(setting: Setting, state: Overlaps, order: str = "full", seed: int = SEED):
-    """Mean (n,), which is the drift, and covariance (n, n) of V, for one example of a batch."""
+def step_moments(setting: CommitteeSetting, state: Overlaps, order: str = "full", seed: int = SEED):
+    """The mean (n,) of V, which is the drift, and its covariance (n, n), for one example."""
     closed = setting.student.activation in CLOSED
     points = None if closed else normal_points(state.gram.shape[1], seed)
     return _step_moments(setting, state, order, points)
@@ -91,7 +92,7 @@ def step_moments(setting: Setting, state: Overlaps, order: str = "full", seed: i
 
 @eqx.filter_jit
 def _step_moments(
-    setting: Setting, state: Overlaps, order: str, points: Array | None
+    setting: CommitteeSetting, state: Overlaps, order: str, points: Array | None
 ) -> tuple[Array, Array]:
     K, (L, d, _) = setting.student.units, state.gram.shape
     covariances = jnp.asarray(setting.spectrum.values)[:, None, None] * jnp.asarray(state.gram)
@@ -100,6 +101,7 @@ def _step_moments(
     mean, covariance = _exact(setting, root) if exact else _averaged(setting, root, points)
     A = covariances @ inverse
 
+    # V is linear in the products. Its part that z determines, and the rest at given z.
     def seen(products: Array) -> Array:
         first, second = products[: K * d].reshape(K, d), products[K * d :].reshape(K, K)
         return _change(setting, jnp.einsum("lmn,in->lim", A, first), second, order)
@@ -114,7 +116,7 @@ def _step_moments(
 
 
 @in_float64
-def diffusion_error(setting: Setting, state: Overlaps) -> Array:
+def diffusion_error(setting: CommitteeSetting, state: Overlaps) -> Array:
     """The relative error of D at a state, in the Frobenius norm; 0 for closed forms.
 
     From two independent scramblings of the points: |D − D'| / (√2 |D|).
@@ -125,7 +127,7 @@ def diffusion_error(setting: Setting, state: Overlaps) -> Array:
     return jnp.sqrt(jnp.sum((one - other) ** 2) / (2 * jnp.sum(one**2)))
 
 
-def _exact(setting: Setting, root: Array) -> tuple[Array, Array]:
+def _exact(setting: CommitteeSetting, root: Array) -> tuple[Array, Array]:
     """Moments of (δ_i u_m, δ_i δ_j) by Wick's rule, over the variables (s_1 … s_K, u).
 
     Linear: s_i = Δ + label_noise · ε = δ_i is Gaussian itself. Quadratic: s_i = 2 x_i, and
@@ -146,10 +148,10 @@ def _exact(setting: Setting, root: Array) -> tuple[Array, Array]:
     return mean, wick.covariance(series, groups)
 
 
-def _averaged(setting: Setting, root: Array, u: Array) -> tuple[Array, Array]:
-    """The same by an average over points u; positive semidefinite whatever its error.
+def _averaged(setting: CommitteeSetting, root: Array, u: Array) -> tuple[Array, Array]:
+    """The moments of `_exact` by an average over points u, positive semidefinite by construction.
 
-    The label noise ε is averaged exactly: the products are expanded in the orthogonal
+    The label noise ε is averaged exactly: the products are expanded in the orthogonal polynomials
     1, ε and ε² − 1, whose squares have the means 1, 1 and 2.
     """
     z = u @ root
@@ -166,13 +168,13 @@ def _averaged(setting: Setting, root: Array, u: Array) -> tuple[Array, Array]:
         twice = noise**2 * jnp.concatenate([0 * first, second], axis=1)
         return squared(once) + 2 * squared(twice)
 
-    # Two thirds of the work, which labels without noise do not ask for.
+    # This is two thirds of the work, and not needed for labels without noise.
     rest = jax.lax.cond(jnp.asarray(noise) > 0, of_noise, lambda: jnp.zeros((len(mean),) * 2))
     return mean, squared(products - mean) + rest
 
 
-def _change(setting: Setting, first: Array, second: Array, order: str) -> Array:
-    """V, flattened, of δ_i z^l_m (L, K, K + M) and δ_i δ_j (K, K): linear in both."""
+def _change(setting: CommitteeSetting, first: Array, second: Array, order: str) -> Array:
+    """V as a vector, from δ_i z^l_m (L, K, K + M) and δ_i δ_j (K, K); linear in both."""
     _, student, teacher, rule, spectrum = setting
     L, K, M = len(first), student.units, teacher.units
     h = setting.h * jnp.asarray(setting.learning)[:, None, None]
@@ -190,9 +192,9 @@ def _both_sides(map_: Callable[[Array], Array], C: Array) -> Array:
 
 @functools.lru_cache(maxsize=8)
 def normal_points(dim: int, seed: int = SEED) -> np.ndarray:
-    """`POINTS` scrambled Sobol points, carried to the standard normal law, (POINTS, dim)."""
+    """`POINTS` scrambled Sobol points, mapped to standard normal numbers, (POINTS, dim)."""
     points = qmc.Sobol(dim, scramble=True, rng=seed).random(POINTS)
-    # A point may lie on the face 0 of the cube, to the 30 bits that Sobol's have.
+    # Sobol points have 30 bits, so a coordinate may be 0, whose normal quantile is −∞.
     points = special.ndtri(np.maximum(points, 2.0**-31))
     points.setflags(write=False)
     return points

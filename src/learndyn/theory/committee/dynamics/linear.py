@@ -1,4 +1,4 @@
-"""The linear student, exactly at every learning rate, spectrum and size (worschech2024scaling).
+"""The exact linear student at every learning rate, spectrum and size (worschech2024scaling).
 
 With E = Σ_n b B_n − a Σ_i J_i, the weights of target − output, and s = 2 · loss_scale · η a² K,
 all rows of the student receive the same increment, a K (J_i(α) − J_i(0)) = E(0) − E(α). In
@@ -8,9 +8,9 @@ obeys
     de_l/dα = −2 s λ_l e_l + (s²/batch) λ_l φ_l (Σ_j λ_j e_j + label_noise²),
 
 which f_l = e_l/√φ_l turns into the symmetric matrix s (−2Λ + κ w wᵀ), κ = s/batch and
-w_l = λ_l √φ_l: a diagonal one plus one of rank one. Its eigensystem (μ_j, u_j) gives the curve
-at any α without integration, by O(L²) operations once. The paper has s = η M/K. In levels that
-do not learn nothing moves, and their Σ_l λ_l e_l acts as label noise on the others.
+w_l = λ_l √φ_l: a diagonal matrix plus one of rank one. Its eigensystem (μ_j, u_j), found once in
+O(L²) operations, gives the curve at any α without integration. The paper has s = η M/K. Levels
+that do not learn stay constant, and their Σ_l λ_l e_l acts as label noise on the others.
 """
 
 from collections.abc import Callable
@@ -19,38 +19,39 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from learndyn.numerics.checks import increasing_times, one_of
-from learndyn.numerics.precision import in_float64
 from learndyn.numerics.secular import RankOne
 from learndyn.problems import Spectrum
-from learndyn.theory.committee.setting import Setting
+from learndyn.runtime.checks import one_of
+from learndyn.runtime.precision import in_float64
+from learndyn.runtime.times import increasing_times
+from learndyn.theory.committee.setting import CommitteeSetting
 from learndyn.theory.committee.state import Overlaps
 
-_TIMES_AT_ONCE = 256  # bounds the memory of exp(−rate · time) by this many vectors
+_TIMES_AT_ONCE = 256  # limits the memory for exp(−rate · time) to this many vectors
 
 
 def curve(
-    setting: Setting, state: Overlaps, times: ArrayLike, order: str = "full"
+    setting: CommitteeSetting, state: Overlaps, times: ArrayLike, order: str = "full"
 ) -> dict[str, np.ndarray]:
     """Overlaps and generalisation error of a linear student, in closed form.
 
     Args:
         setting: a covered system whose activations are linear.
-        state: where it begins, at time 0.
+        state: the overlaps at time 0.
         times: α = steps / N, increasing, non-negative.
         order: "full", or "flow" without the η² term (which `GradientDescent` never has).
 
     Returns:
         Q (time, K, K) and R (time, K, M), summed over levels with λ_l, and error (time,).
-        Beyond the critical learning rate they grow, at last to infinity.
+        Above the critical learning rate they grow, in the end to infinity.
     """
     one_of("activation", setting.student.activation, ("linear",))
     one_of("order", order, ("full", "flow"))
     times, K = increasing_times(times), setting.student.units
     C, lam, learns = np.asarray(state.gram), setting.spectrum.values, _learns(setting)
-    E = C @ _output_weights(setting)  # of E(0) with every row, (L, K + M)
+    E = C @ _output_weights(setting)  # overlaps of E(0) with every row, (L, K + M)
     e = E @ _output_weights(setting)
-    # a K (J_i(α) − J_i(0)) with every row and with E(0), then its own square.
+    # Overlaps of a K (J_i(α) − J_i(0)) with every row and with E(0), then its square.
     learned = _learned(setting, np.column_stack([E, e])[learns], times)
     step, along = float(setting.student.scale) * K, learned[:, -1]
     now, frozen = _excess(setting, e, times, order), lam[~learns] @ e[~learns]
@@ -62,10 +63,12 @@ def curve(
     return {"Q": Q, "R": R, "error": float(setting.problem.loss_scale) * (now + frozen)}
 
 
-def mean_curve(setting: Setting, times: ArrayLike, order: str = "full") -> dict[str, np.ndarray]:
-    """The curve averaged over the draw of student and teacher (Eq. 6; Eqs. 7, 8 for "flow").
+def mean_curve(
+    setting: CommitteeSetting, times: ArrayLike, order: str = "full"
+) -> dict[str, np.ndarray]:
+    """The curve averaged over random students and teachers (Eq. 6; Eqs. 7, 8 for "flow").
 
-    Everything is linear in the overlaps at the start, so that this is the curve from their
+    Everything is linear in the initial overlaps, so this is the curve that starts from their
     mean. For K = M in the paper's scales
 
         error = (1 + σ_J²)/2 Σ_j (u_j·w)(u_j·√φ) exp(η μ_j α).
@@ -84,7 +87,7 @@ def mean_curve(setting: Setting, times: ArrayLike, order: str = "full") -> dict[
     return curve(setting, mean_state(setting), times, order)
 
 
-def mean_state(setting: Setting) -> Overlaps:
+def mean_state(setting: CommitteeSetting) -> Overlaps:
     """The expected overlaps at the start: Q_l = φ_l σ_J² I, R_l = 0, T_l = φ_l σ_B² I."""
     K, M, phi = setting.student.units, setting.teacher.units, _phi(setting.spectrum)[:, None, None]
     Q = setting.student.init.variance * phi * np.eye(K)
@@ -92,8 +95,8 @@ def mean_state(setting: Setting) -> Overlaps:
     return Overlaps(Q, np.zeros((len(phi), K, M)), T)
 
 
-def even_state(setting: Setting) -> Overlaps:
-    """A state without scatter whose error is the mean one, K = M = 1 with scales of one size.
+def even_state(setting: CommitteeSetting) -> Overlaps:
+    """A state whose error is exactly the mean error, for K = M = 1 with equal scales.
 
     The student is at 0 and the square of every mode of J − B at its expectation,
     φ_l (σ_J² + σ_B²).
@@ -104,7 +107,7 @@ def even_state(setting: Setting) -> Overlaps:
 
 
 class ExcessModes(NamedTuple):
-    """Modes of the excess e at a finite learning rate, all in descending order of `rates`.
+    """Modes of the excess e at a finite learning rate, in descending order of `rates`.
 
     Attributes:
         rates: λ̃_k = −μ_k/2: mode k of e decays as exp(−2 s λ̃_k α).
@@ -119,7 +122,7 @@ class ExcessModes(NamedTuple):
 
 
 def modes(spectrum: Spectrum, kappa: float | int) -> ExcessModes:
-    """Rates and coefficients at general learning rate (Eqs. 6, 56 and 57; Figs. 10 to 13).
+    """Rates and coefficients at any learning rate (Eqs. 6, 56 and 57; Figs. 10 to 13).
 
     The matrix B of App. B.2.1 has the eigenvalues −2 λ̃_k at a = 2 and ϵ = κ. Its inverse
     eigenvector matrix, Eq. 57, is not needed: in the level basis the problem is symmetric.
@@ -138,18 +141,18 @@ def modes(spectrum: Spectrum, kappa: float | int) -> ExcessModes:
     return ExcessModes(-system.values / 2, along_root**2, along_w * along_root)
 
 
-def strength(setting: Setting) -> float:
-    """s = 2 · loss_scale · η · a² · K, the rate at which E is learned where λ = 1."""
+def strength(setting: CommitteeSetting) -> float:
+    """s = 2 · loss_scale · η · a² · K, the rate at which E is learned in a level with λ = 1."""
     problem, student, _, rule, _ = setting
     gain = 2 * problem.loss_scale * rule.learning_rate * student.scale**2 * student.units
     return float(gain)
 
 
-def critical_learning_rate(setting: Setting) -> float:
-    """The largest η at which the error does not grow: (s/(2 batch)) Σ_l φ_l λ_l = 1.
+def critical_learning_rate(setting: CommitteeSetting) -> float:
+    """The largest η at which the error does not grow, where (s/(2 batch)) Σ_l φ_l λ_l = 1.
 
-    The sum is over levels that learn. Infinite for a rule without sampling, whose flow is
-    stable at every η.
+    The sum is over the levels that learn. It is infinite for a rule without sampling, whose flow
+    is stable at every η.
     """
     if not setting.rule.noise:
         return np.inf
@@ -159,19 +162,19 @@ def critical_learning_rate(setting: Setting) -> float:
     return float(2 / (setting.rule.noise * per_eta * trace))
 
 
-def finite_size_margin(setting: Setting) -> float:
-    """One minus the stability sum of the exact mean at finite N; stable where it is positive.
+def finite_size_margin(setting: CommitteeSetting) -> float:
+    """One minus the stability sum of the exact mean at finite N; positive if learning is stable.
 
     The mean of e_l over one step is
 
         e_l − (2s/N) λ_l e_l + (s²/N²)[N_l λ_l Σ_j λ_j e_j / batch + (1 + 1/batch) λ_l² e_l],
 
-    a map of the levels that learn, which contracts if and only if (1 + 1/batch) s λ_1 < 2N and
+    a map on the levels that learn, which contracts if and only if (1 + 1/batch) s λ_1 < 2N and
 
         (s/(2 batch N)) Σ_l N_l λ_l / (1 − (1 + 1/batch) s λ_l/(2N)) < 1.
 
     Returns:
-        The margin; −inf where a level is unstable by itself.
+        The margin; −inf if a level is unstable by itself.
     """
     s, learns, N = strength(setting), _learns(setting), setting.spectrum.dim
     lam, counts = setting.spectrum.values[learns], setting.spectrum.counts[learns]
@@ -182,7 +185,7 @@ def finite_size_margin(setting: Setting) -> float:
     return float(1 - sampling * s / (2 * N) * np.sum(counts * lam / own))
 
 
-def _excess(setting: Setting, e: np.ndarray, times: np.ndarray, order: str) -> np.ndarray:
+def _excess(setting: CommitteeSetting, e: np.ndarray, times: np.ndarray, order: str) -> np.ndarray:
     """Σ_l λ_l e_l over the levels that learn at every time, from all e_l at time 0."""
     s, learns = strength(setting), _learns(setting)
     lam, phi = setting.spectrum.values[learns], _phi(setting.spectrum)[learns]
@@ -192,20 +195,22 @@ def _excess(setting: Setting, e: np.ndarray, times: np.ndarray, order: str) -> n
     system = RankOne(-2 * lam, w, kappa)
     along_w, along_f = system.overlaps(np.column_stack([w, e[learns] / np.sqrt(phi)])).T
     rates = s * system.values
-    found = _sum_of_exponentials(rates, along_w * along_f, times)
+    own = _sum_of_exponentials(rates, along_w * along_f, times)
     noise = float(setting.problem.label_noise) ** 2 + setting.spectrum.values[~learns] @ e[~learns]
-    return found + s * kappa * noise * _response(rates, along_w**2, times) if noise else found
+    # Without a source nothing is added: an unstable mode would make it 0 · ∞ = NaN.
+    return own + s * kappa * noise * _response(rates, along_w**2, times) if noise else own
 
 
-def _learned(setting: Setting, overlaps: np.ndarray, times: np.ndarray) -> np.ndarray:
+def _learned(setting: CommitteeSetting, overlaps: np.ndarray, times: np.ndarray) -> np.ndarray:
     """Σ_l λ_l (1 − exp(−s λ_l α)) overlaps_l over the levels that learn, (time, columns)."""
     lam, s = setting.spectrum.values[_learns(setting)], strength(setting)
     weights = lam[:, None] * overlaps
+    # expm1 keeps the digits of 1 − exp(−x) for the slowest levels, where x is tiny.
     return _over_times(lambda t: -np.expm1(-s * np.outer(t, lam)) @ weights, times)
 
 
 @in_float64
-def _learns(setting: Setting) -> np.ndarray:
+def _learns(setting: CommitteeSetting) -> np.ndarray:
     return np.asarray(setting.learning) > 0
 
 
@@ -217,6 +222,7 @@ def _sum_of_exponentials(rates: np.ndarray, weights: np.ndarray, times: np.ndarr
 
 def _response(rates: np.ndarray, weights: np.ndarray, times: np.ndarray) -> np.ndarray:
     """Σ_j weights_j ∫_0^t exp(rates_j t') dt', for a source that is constant in time."""
+    # At the critical learning rate a rate is zero, and the integral is t.
     slow = np.abs(rates) < np.finfo(float).tiny
     safe = np.where(slow, 1.0, rates)
     integral = lambda t: np.where(slow, t[:, None], np.expm1(np.outer(t, safe)) / safe)
@@ -229,7 +235,7 @@ def _over_times(function: Callable[[np.ndarray], np.ndarray], times: np.ndarray)
     return np.concatenate([function(times[i : i + _TIMES_AT_ONCE]) for i in starts])
 
 
-def _output_weights(setting: Setting) -> np.ndarray:
+def _output_weights(setting: CommitteeSetting) -> np.ndarray:
     student, teacher = setting.student, setting.teacher
     return np.repeat([-student.scale, teacher.scale], [student.units, teacher.units])
 

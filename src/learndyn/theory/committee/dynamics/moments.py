@@ -1,12 +1,13 @@
-"""The paper's closure by powers of the covariance, kept for comparison (worschech2024scaling).
+"""The closure by powers of the covariance, kept for comparison (worschech2024scaling).
 
-Q^(l) = Σ_k λ_k^l q^k and so R^(l), T^(l), l = 0 … L−1, closed by Cayley-Hamilton,
+Q^(l) = Σ_k λ_k^l q^k, and likewise R^(l) and T^(l), l = 0 … L−1, closed by Cayley-Hamilton,
 
     X^(L) = −Σ_{l<L} c_l X^(l),   Π_k (z − λ_k) = Σ_l c_l z^l,
 
-with right-hand sides written as the paper writes them, by the averages I3 and I4 (Eqs. 4, 18 with
-corrected prefactors; for linear units 24 to 29). Equal to the level-resolved equations in exact
-arithmetic; in double precision the powers swamp the solution beyond L = 12 or so.
+with right-hand sides in the form of the paper, by the averages I3 and I4 (Eqs. 4 and 18 with
+corrected prefactors; 24 to 29 for linear units). In exact arithmetic they agree with the
+level-resolved equations. In double precision rounding errors of the powers exceed the solution
+beyond L = 12 or so.
 
 Scales of the paper: student (√M/K) Σ g(x_i), teacher (1/√M) Σ g(y_n), loss (1/2)(ζ − σ)².
 """
@@ -16,15 +17,15 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from learndyn.numerics.checks import one_of
 from learndyn.numerics.gaussian import ACTIVATIONS, AbstractActivation, tabulate
-from learndyn.numerics.precision import as_float64, in_float64
-from learndyn.numerics.types import Array, Int
+from learndyn.runtime.checks import one_of
+from learndyn.runtime.precision import as_float64, in_float64
+from learndyn.runtime.types import Array, Int
 from learndyn.theory.committee.state import Overlaps
 
 
 class Moments(eqx.Module):
-    """Order parameters by power of the covariance: Q[l] = J Σ^l Jᵀ / N, and so R and T.
+    """Order parameters by power of the covariance: Q[l] = J Σ^l Jᵀ / N, likewise R and T.
 
     Args:
         Q: (L, K, K), l = 0 … L−1.
@@ -38,7 +39,7 @@ class Moments(eqx.Module):
 
 
 def moments_of(levels: Overlaps, lam: ArrayLike) -> Moments:
-    """Q^(l) = Σ_k λ_k^l q^k for l = 0 … L−1, and so R and T.
+    """Q^(l) = Σ_k λ_k^l q^k for l = 0 … L−1, and likewise R and T.
 
     Args:
         levels: overlaps by level.
@@ -170,7 +171,7 @@ def traces(lam: ArrayLike, phi: ArrayLike) -> np.ndarray:
 def weighted_I3(
     g: AbstractActivation, first: Array, c: Array, with_x: Array, with_z: Array
 ) -> Array:
-    """Σ_k c_k I3(x_i, v_n, z_k) for variables v_n of given covariances, (…, K, n).
+    """Σ_k c_k I3(x_i, v_n, z_k), (…, K, n), for variables v_n with the given covariances.
 
     Args:
         g: the activation.
@@ -184,7 +185,7 @@ def weighted_I3(
     """
     K = with_x.shape[1]
     own, other = jnp.diag(first)[:K], jnp.diag(first)
-    # Axes (level, i, n, k); the variance of v does not enter I3.
+    # Axes (level, i, n, k). The variance of v does not enter I3: NaN would show if it did.
     xv, vz = with_x[..., None], with_z.swapaxes(1, 2)[:, None]
     xz = first[:K][:, None, :]
     C = [[own[:, None, None], xv, xz], [xv, jnp.nan, vz], [xz, vz, other]]
@@ -201,7 +202,7 @@ def student_matrix(lam: ArrayLike, phi: ArrayLike, eta: float) -> np.ndarray:
 def inverse_corner(lam: ArrayLike, eta: float) -> float:
     """The entry (1, 1) of A₄⁻¹ (Eq. 44, corrected): c_1/(2 c_0) − η/(2 (2 − η)), for ν_1 = 1.
 
-    The print has η/(2 − η) for the second term (`errata.printed_eq44`).
+    The published second term is η/(2 − η) (`errata.printed_eq44`).
     """
     c = characteristic(lam)
     return float(c[1] / (2 * c[0]) - eta / (2 * (2 - eta)))

@@ -1,4 +1,4 @@
-"""How the overlaps of a committee move: drift, its factor form, and the exact one-step mean.
+"""The drift of a committee's overlaps, its form in factors, and the exact mean of one step.
 
 With z = (student, teacher) pre-activations of covariance Σ = Σ_l λ_l C_l, output weights c
 (student −a, teacher +b) and Δ = Σ_k c_k g(z_k) = target − output, the same K × (K + M)
@@ -10,7 +10,7 @@ matrix D acts on every level, scaled by λ_l:
     Ω_ij    = E[g'(z_i) g'(z_j) Δ²] + label_noise² E[g'(z_i) g'(z_j)]
 
 where α = steps / N, h = 2 · loss_scale · η · a and φ_l = N_l / N. In a level that does not
-learn h is zero.
+learn, h is zero.
 """
 
 from typing import NamedTuple
@@ -19,18 +19,18 @@ import jax
 import jax.numpy as jnp
 
 from learndyn.numerics.gaussian import tabulate
-from learndyn.numerics.types import Array, Int
-from learndyn.theory.committee.setting import Setting
+from learndyn.runtime.types import Array, Int
+from learndyn.theory.committee.setting import CommitteeSetting
 from learndyn.theory.committee.state import Factors, Overlaps
 
 
 class LevelRates(NamedTuple):
-    """What the overlaps of a level are multiplied by, each (levels, 1, 1).
+    """The factors of a level's terms in the drift, (levels, 1, 1) each.
 
     Attributes:
         lam: λ_l.
         first: h λ_l, of the terms linear in the learning rate.
-        second: h² λ_l φ_l, of the quadratic one, before the division by the batch.
+        second: h² λ_l φ_l, of the quadratic term, before division by the batch size.
     """
 
     lam: Array
@@ -38,7 +38,7 @@ class LevelRates(NamedTuple):
     second: Array
 
     @staticmethod
-    def of(setting: Setting) -> "LevelRates":
+    def of(setting: CommitteeSetting) -> "LevelRates":
         """The rates of a system's levels."""
         column = lambda values: jnp.asarray(values)[:, None, None]
         counts = jnp.asarray(setting.spectrum.counts)
@@ -47,7 +47,7 @@ class LevelRates(NamedTuple):
         return LevelRates(lam, h * lam, h**2 * lam * phi)
 
 
-def covariance(setting: Setting, state: Overlaps | Factors) -> Array:
+def covariance(setting: CommitteeSetting, state: Overlaps | Factors) -> Array:
     """Σ of the pre-activations, (K + M, K + M)."""
     if isinstance(state, Factors):
         rows = jnp.asarray(state.rows)
@@ -55,13 +55,16 @@ def covariance(setting: Setting, state: Overlaps | Factors) -> Array:
     return jnp.sum(LevelRates.of(setting).lam * jnp.asarray(state.gram), axis=0)
 
 
-def drift(setting: Setting, state: Overlaps, order: str) -> Overlaps:
+def drift(setting: CommitteeSetting, state: Overlaps, order: str) -> Overlaps:
     """D overlaps / dα: the equations of the module's docstring; "flow" leaves out Ω."""
     return drift_at(setting, state, covariance(setting, state), order)
 
 
-def drift_at(setting: Setting, state: Overlaps, sigma: Array, order: str) -> Overlaps:
-    """The drift of given overlaps among pre-activations of a given covariance."""
+def drift_at(setting: CommitteeSetting, state: Overlaps, sigma: Array, order: str) -> Overlaps:
+    """The drift with the covariance of the pre-activations as a separate argument.
+
+    Through it alone the levels act on each other, which `stiff` makes use of.
+    """
     rates, K = LevelRates.of(setting), setting.student.units
     half = rates.first * (drift_matrix(setting, sigma) @ jnp.asarray(state.gram))
     dQ = half[:, :, :K] + half[:, :, :K].swapaxes(1, 2)
@@ -70,24 +73,28 @@ def drift_at(setting: Setting, state: Overlaps, sigma: Array, order: str) -> Ove
     return Overlaps(dQ, half[:, :, K:], jnp.zeros_like(state.T))
 
 
-def drift_of_factors(setting: Setting, state: Factors) -> Factors:
-    """D factors / dα at order "flow": dJ_l/dα = h λ_l D (J_l; B_l)."""
+def drift_of_factors(setting: CommitteeSetting, state: Factors) -> Factors:
+    """D factors / dα at order "flow": dJ_l/dα = h λ_l D (J_l; B_l).
+
+    The η² term has no such form: it adds a component outside the rows.
+    """
     D, rows = drift_matrix(setting, covariance(setting, state)), jnp.asarray(state.rows)
     return Factors(LevelRates.of(setting).first * (D @ rows), jnp.zeros_like(state.B))
 
 
-def mean_step(setting: Setting, state: Overlaps) -> Overlaps:
+def mean_step(setting: CommitteeSetting, state: Overlaps) -> Overlaps:
     """The exact mean of the overlaps after one step, given those before it.
 
-    To the drift / N come terms of order 1/N². By Price's theorem the input's length in a
-    level correlates with δ δᵀ as 2 λ_l² dΩ/dΣ[C_l] (1 + 6/N for squares, where Ω is cubic
-    in Σ), and the examples of a batch share their means.
+    Besides the drift / N it has terms of order 1/N². By Price's theorem the correlation of the
+    input's length in a level with δ δᵀ is 2 λ_l² dΩ/dΣ[C_l] (a factor 1 + 6/N for squares, where
+    Ω is cubic in Σ). Different examples of a batch contribute the product of their means.
     """
     rates = LevelRates.of(setting)
     C, N = jnp.asarray(state.gram), jnp.sum(jnp.asarray(setting.spectrum.counts))
     sigma = covariance(setting, state)
     D, flow = drift_matrix(setting, sigma), drift(setting, state, "full")
     mean = rates.first**2 * (D @ C @ D.T) / N
+    # `share` is 1/batch: of the batch² pairs of examples, `batch` are of an example with itself.
     share = setting.rule.noise
     if not share:
         return _stepped(state, flow, mean, N)
@@ -103,7 +110,7 @@ def _stepped(state: Overlaps, rate: Overlaps, second: Array, N: Array) -> Overla
     return Overlaps(state.Q + (rate.Q + second) / N, state.R + rate.R / N, state.T)
 
 
-def drift_matrix(setting: Setting, sigma: Array) -> Array:
+def drift_matrix(setting: CommitteeSetting, sigma: Array) -> Array:
     """D of the module's docstring, (K, K + M)."""
     K, g = setting.student.units, setting.student.g
     c = setting.problem.output_weights(setting.student)
@@ -112,7 +119,7 @@ def drift_matrix(setting: Setting, sigma: Array) -> Array:
     return D.at[:, :K].add(jnp.diag(tabulate(g.curvature_times_value, sigma, student, every) @ c))
 
 
-def noise(setting: Setting, sigma: Array) -> Array:
+def noise(setting: CommitteeSetting, sigma: Array) -> Array:
     """Ω of the module's docstring, (K, K)."""
     K, g = setting.student.units, setting.student.g
     c = setting.problem.output_weights(setting.student)
@@ -121,5 +128,5 @@ def noise(setting: Setting, sigma: Array) -> Array:
 
 
 def finite_size_noise(N: Int) -> float:
-    """1 + 6/N: for squares, `mean_step` has Ω larger by this than its limit N → ∞."""
+    """1 + 6/N, the factor by which Ω of `mean_step` exceeds its limit N → ∞, for squares."""
     return float(1 + 6 / N)

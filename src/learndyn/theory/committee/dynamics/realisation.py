@@ -1,10 +1,10 @@
-"""States drawn from their exact law, and weights that have a given state.
+"""States drawn from their exact distribution, and weights with a given state.
 
 The Gram matrix of d = K + M independent normal vectors in N_l dimensions is A Aᵀ, with
 A lower triangular, normal below the diagonal and chi-distributed with N_l − j degrees of
-freedom on it (Bartlett). The rows of A are the vectors' coordinates in a frame that the
-vectors themselves define, so that orthonormalising them there has the right law too.
-Nothing here costs anything in N but `weights_of`.
+freedom on it (Bartlett). The rows of A are the coordinates of the vectors in a frame that the
+vectors themselves define, so orthonormalising the rows gives the right distribution too.
+Drawing a state has a cost independent of N.
 """
 
 import jax.numpy as jnp
@@ -13,9 +13,11 @@ import numpy as np
 from learndyn.networks import AbstractInitialisation, Normal, Orthonormal, Typical
 from learndyn.numerics.linalg import orthonormal_rows
 from learndyn.numerics.semidefinite import gram_factor
-from learndyn.numerics.types import Array
 from learndyn.problems import Spectrum
+from learndyn.runtime.types import Array
 from learndyn.theory.committee.state import Overlaps, from_gram
+
+LAWS = Normal, Orthonormal, Typical  # initialisations whose overlaps need no weights
 
 
 def draw(
@@ -26,12 +28,12 @@ def draw(
     teacher_units: int,
     key: int,
 ) -> Overlaps:
-    """Overlaps from the law of the two initialisations, at a cost that has no N in it.
+    """Overlaps from the distribution of the two initialisations, at a cost independent of N.
 
     Args:
         spectrum: levels of the input covariance.
-        student: law of the student's rows.
-        teacher: law of the teacher's rows.
+        student: distribution of the student's rows, one of `LAWS`.
+        teacher: distribution of the teacher's rows, one of `LAWS`.
         units: K.
         teacher_units: M.
         key: seed.
@@ -48,8 +50,9 @@ def draw(
 
 
 def project(spectrum: Spectrum, rows: Array) -> Array:
-    """Gram matrices P_l-resolved, (levels, d, d), of rows (d, N), divided by N."""
+    """Gram matrices of rows (d, N) in every level, divided by N, (levels, d, d)."""
     d, N = rows.shape
+    # Levels of equal size need one batched product instead of one product per level.
     if np.all(spectrum.counts == spectrum.counts[0]):
         blocks = rows.reshape(d, spectrum.levels, -1).swapaxes(0, 1)
         return blocks @ blocks.swapaxes(1, 2) / N
@@ -70,7 +73,7 @@ def weights_of(state: Overlaps, spectrum: Spectrum, key: int) -> np.ndarray:
         The rows, student first, in float64.
 
     Raises:
-        ValueError: where a level has fewer dimensions than the rank of its overlaps.
+        ValueError: if a level has fewer dimensions than the rank of its overlaps.
     """
     rng = np.random.default_rng(key)
     blocks = []
@@ -86,10 +89,33 @@ def weights_of(state: Overlaps, spectrum: Spectrum, key: int) -> np.ndarray:
     return np.concatenate(blocks, axis=1)
 
 
+def typical_rows(spectrum: Spectrum, units: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows (units, N) of `Typical` in random directions, if the other network is not typical.
+
+    Args:
+        spectrum: levels of the input covariance.
+        units: number of rows.
+        rng: source of the directions.
+
+    Returns:
+        The rows, in the eigenbasis of the covariance.
+
+    Raises:
+        ValueError: if a level has fewer dimensions than there are rows.
+    """
+    least = int(np.min(spectrum.counts))
+    if least < units:
+        sizes = f"{units} units, but a level of {least} dimensions"
+        raise ValueError(f"init: got Typical() with {sizes}; allowed are at most {least} units")
+    frame = lambda count: orthonormal_rows(rng.standard_normal((units, count)))
+    return np.concatenate([np.sqrt(n) * frame(n) for n in spectrum.counts], axis=1)
+
+
 def _bartlett(counts: np.ndarray, d: int, rng: np.random.Generator) -> np.ndarray:
     """Lower triangular coordinates (levels, d, d) of d normal vectors in every level."""
     column = np.arange(d)
-    degrees = np.maximum(counts[:, None] - column, 0)  # of the chi on the diagonal
+    # A level with fewer dimensions than vectors has no degrees left: those columns are zero.
+    degrees = np.maximum(counts[:, None] - column, 0)
     A = np.tril(rng.standard_normal((len(counts), d, d)), -1) * (degrees > 0)[:, None, :]
     chi = np.sqrt(rng.chisquare(np.maximum(degrees, 1))) * (degrees > 0)
     A[:, column, column] = chi
@@ -99,14 +125,13 @@ def _bartlett(counts: np.ndarray, d: int, rng: np.random.Generator) -> np.ndarra
 def _initialised(
     rows: np.ndarray, init: AbstractInitialisation, spectrum: Spectrum, axis: int
 ) -> np.ndarray:
-    """Turns standard normal coordinates (levels, n, d) into those of `init`."""
+    """Turns standard normal coordinates (levels, n, d) into those of the initialisation."""
     levels, n, d = rows.shape
     if isinstance(init, Normal):
         return init.std * rows
     if isinstance(init, Orthonormal):
+        # Rows are orthonormal over all levels together, so the levels are joined first.
         flat = orthonormal_rows(rows.swapaxes(0, 1).reshape(n, levels * d))
         return init.norm * np.sqrt(spectrum.dim) * flat.reshape(n, levels, d).swapaxes(0, 1)
-    if isinstance(init, Typical):
-        # Axes of its own: orthogonal rows of squared length N_l in every level.
-        return np.sqrt(spectrum.counts)[:, None, None] * np.eye(n, d, axis)
-    raise ValueError(f"init: got {init!r}; allowed is Normal, Orthonormal or Typical")
+    # Typical, on its own axes: orthogonal rows of squared length N_l in every level.
+    return np.sqrt(spectrum.counts)[:, None, None] * np.eye(n, d, axis)

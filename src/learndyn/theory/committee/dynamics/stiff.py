@@ -1,8 +1,9 @@
 """The Jacobian of the committee's drift, solved through its level structure.
 
-Given Σ the drift is linear in the overlaps and the same in every level but for λ_l; levels
-feel each other through Σ alone. So w − J is one K × K eigenproblem for all levels, plus a
-matrix of rank m = K (K + M) (Woodbury): the cost is linear in the number of levels.
+At fixed Σ the drift is linear in the overlaps, and the same in every level except for the factor
+λ_l. The levels act on each other only through Σ. Solving with w − J therefore takes one K × K
+eigenproblem for all levels and a correction of rank m = K (K + M) (Woodbury), and the cost is
+linear in the number of levels.
 """
 
 from collections.abc import Callable
@@ -13,49 +14,49 @@ import jax
 import jax.numpy as jnp
 
 from learndyn.numerics import dense
-from learndyn.numerics.types import Array
+from learndyn.runtime.types import Array
 from learndyn.theory.committee.dynamics.overlaps import (
     LevelRates,
     covariance,
     drift_at,
     drift_matrix,
 )
-from learndyn.theory.committee.setting import Setting
+from learndyn.theory.committee.setting import CommitteeSetting
 from learndyn.theory.committee.state import Factors, Overlaps
 
 Scheme = Literal["explicit", "implicit", "stabilised"]
-LIMIT = 2 * 10**7  # numbers that `linearise` may hold
-WORTH = 2000  # explicit steps that stability would force, from which on stiff schemes pay
+LIMIT = 2 * 10**7  # the most numbers that `linearise` may store, 160 MB
+WORTH = 2000  # number of explicit steps forced by stability above which stiff schemes pay off
 
 
-def scheme(setting: Setting, state: Overlaps, end: float) -> Scheme:
-    """How to integrate until time `end`: explicitly unless stability would dictate the steps.
+def scheme(setting: CommitteeSetting, state: Overlaps, end: float) -> Scheme:
+    """How to integrate until time `end`: explicitly, unless stability would limit the steps.
 
-    Then implicitly where the Jacobian is small enough, else by a stabilised explicit scheme.
+    Otherwise implicitly if the Jacobian is small enough, and else by a stabilised explicit scheme.
     """
     L, K, M = state.R.shape
-    # Dopri8 is stable to about 6 down the negative axis.
+    # The stability region of Dopri8 extends to about −6 on the real axis.
     if L == 1 or float(eqx.filter_jit(radius)(setting, state)) * end / 6 < WORTH:
         return "explicit"
     return "implicit" if L * (K * (K + M)) ** 2 <= LIMIT else "stabilised"
 
 
-def radius(setting: Setting, state: Overlaps | Factors) -> Array:
+def radius(setting: CommitteeSetting, state: Overlaps | Factors) -> Array:
     """A bound on the spectral radius of the drift's Jacobian: 2 max_l (h λ_l) |D|₂.
 
-    The 2 is for Q, which decays twice as fast as R, and in factors for the change of Σ.
+    The factor 2 is for Q, which decays twice as fast as R, and for factors for the change of Σ.
     """
     D = drift_matrix(setting, covariance(setting, state))
     return 2 * jnp.max(LevelRates.of(setting).first) * dense.spectral_norm(D)
 
 
 def linearise(
-    setting: Setting, state: Overlaps, order: str, w: Array
+    setting: CommitteeSetting, state: Overlaps, order: str, w: Array
 ) -> Callable[[Overlaps], Overlaps]:
     """The solver of (w − J) x = b, J the Jacobian of `drift` at `state`.
 
     Args:
-        setting: of the system.
+        setting: the system's parts.
         state: where to linearise.
         order: "full" or "flow".
         w: a positive number.
@@ -69,7 +70,7 @@ def linearise(
     sigma = covariance(setting, state)
 
     def response(change: Array) -> tuple[Array, Array]:
-        """How the overlaps answer to a change of Σ's rows of students, (K, K + M)."""
+        """The response of the overlaps to a change of the students' rows of Σ, (K, K + M)."""
         tangent = jnp.zeros_like(sigma).at[:K].set(change)
         tangent = tangent.at[K:, :K].set(change[:, K:].T)
         move = lambda s: drift_at(setting, state, s, order)
@@ -90,13 +91,13 @@ def linearise(
 
 
 def _without_coupling(
-    setting: Setting, state: Overlaps, w: Array
+    setting: CommitteeSetting, state: Overlaps, w: Array
 ) -> Callable[[Array, Array], tuple[Array, Array]]:
-    """The solver of (w − J₀) x = b, J₀ the Jacobian at fixed Σ: all levels in one eigenbasis.
+    """The solver of (w − J₀) x = b, with J₀ the Jacobian at fixed Σ: one eigenbasis for all levels.
 
-    x_R = h λ_l 𝒜 x_R + …, x_Q = h λ_l (𝒜 x_Q + x_Q 𝒜ᵀ + ℬ x_Rᵀ + x_R ℬᵀ) + …, with 𝒜 and ℬ the
-    two blocks of D. Columns of 𝒜 carry the output weights c, of one sign, so that C^½ 𝒜 C^(-½)
-    with C = diag |c| is symmetric, and 𝒜 = V Λ V⁻¹ has real rates.
+    J₀ x has x_R ↦ h λ_l 𝒜 x_R and x_Q ↦ h λ_l (𝒜 x_Q + x_Q 𝒜ᵀ + ℬ x_Rᵀ + x_R ℬᵀ), with 𝒜 and ℬ the
+    two blocks of D. The columns of 𝒜 carry the output weights c, which have one sign, so that
+    C^½ 𝒜 C^(-½) with C = diag |c| is symmetric, and 𝒜 = V Λ V⁻¹ has real eigenvalues.
     """
     K, first = setting.student.units, LevelRates.of(setting).first
     D = drift_matrix(setting, covariance(setting, state))
@@ -105,6 +106,7 @@ def _without_coupling(
     V, inverse, B = U / root[:, None], U.T * root, D[:, K:]
 
     def solve(Q: Array, R: Array) -> tuple[Array, Array]:
+        # R first: it does not depend on Q, but drives it.
         R = V @ ((inverse @ R) / (w - first * values[:, None]))
         mixed = first * (B @ R.swapaxes(1, 2))
         Q = inverse @ (Q + mixed + mixed.swapaxes(1, 2)) @ inverse.T

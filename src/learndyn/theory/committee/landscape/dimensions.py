@@ -1,4 +1,4 @@
-"""How many directions there are: of the matrices WᵀW, and on the zero-error manifold (Sec. 7.5).
+"""Dimensions of the set of matrices WᵀW and of the zero-error manifold (Sec. 7.5).
 
 Equation numbers are those of Bocchi et al., arXiv:2604.03068.
 """
@@ -6,8 +6,8 @@ Equation numbers are those of Bocchi et al., arXiv:2604.03068.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from learndyn.numerics import checks
-from learndyn.numerics.types import Int
+from learndyn.runtime import checks
+from learndyn.runtime.types import Int
 
 
 def degrees_of_freedom(N: Int, p: Int) -> int:
@@ -34,19 +34,19 @@ def degrees_of_freedom(N: Int, p: Int) -> int:
 def manifold_dimension(p: Int, p_star: Int, N: Int | None = None) -> int:
     """Dimension of the zero-error manifold (Sec. 7.5.2).
 
-    p(p − 1)/2 − (p − k)(p − k − 1)/2 with k = min(p*, N), the rank of the teacher; for p* <= N
-    it is p p* − p*(p* + 1)/2.
+    It is p(p − 1)/2 − (p − k)(p − k − 1)/2 with k = min(p*, N), the rank of the teacher; for
+    p* <= N this is p p* − p*(p* + 1)/2.
 
     Args:
         p: number of student units, at least k.
         p_star: number of teacher units.
-        N: input dimension; None is any N >= p*.
+        N: input dimension; by default any N >= p*.
 
     Returns:
         The dimension.
 
     Raises:
-        ValueError: if p < k: then there is no zero-error solution.
+        ValueError: if p < k, where there is no zero-error solution.
 
     Examples:
         >>> manifold_dimension(3, 2), manifold_dimension(5, 1)
@@ -57,6 +57,7 @@ def manifold_dimension(p: Int, p_star: Int, N: Int | None = None) -> int:
         k = min(k, checks.positive_int("N", N))
     if p < k:
         raise ValueError(f"p: got {p}; allowed is at least min(p_star, N) = {k}")
+    # Rotations of all p units, less those of the p − k units that a solution may leave at zero.
     return (p * (p - 1) - (p - k) * (p - k - 1)) // 2
 
 
@@ -77,10 +78,10 @@ def gram_jacobian(V: ArrayLike) -> np.ndarray:
 
 
 def rotation_directions(V: ArrayLike) -> np.ndarray:
-    """Directions in which the rotations V -> exp(Ω) V move V, one for each pair of units.
+    """Directions in which the rotations V -> exp(Ω) V move V, one per pair of units.
 
-    All solutions are rotations of one, so that their rank at a solution is the dimension of the
-    zero-error manifold (Sec. 7.5.2).
+    All solutions are rotations of a single one, so the rank of these directions at a solution is
+    the dimension of the zero-error manifold (Sec. 7.5.2).
 
     Args:
         V: shape (p, N).

@@ -13,9 +13,10 @@ from learndyn.theory.committee.landscape.risk import checked_weights
 def null_directions(V: ArrayLike, V_star: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Orthonormal bases of the Hessian's null space at a zero-error point (Sec. 7.2.3).
 
-    There V = sqrt(p/p*) S V*, and H[U] = 0 iff Vᵀ U is antisymmetric. Tangent to the manifold
-    are U = δS V* with δS = S Ω + S_⊥ K, Ω antisymmetric and K free; flat to second order only
-    are U = S_⊥ Z with the rows of Z orthogonal to the teacher.
+    At such a point V = sqrt(p/p*) S V*, and H[U] = 0 iff Vᵀ U is antisymmetric. The directions
+    tangent to the manifold are U = δS V* with δS = S Ω + S_⊥ K, Ω antisymmetric and K free. The
+    directions U = S_⊥ Z, with the rows of Z orthogonal to the teacher, are flat only to second
+    order.
 
     Args:
         V: student weights at a zero-error point, shape (p, N), p >= p*.
@@ -37,8 +38,8 @@ def null_directions(V: ArrayLike, V_star: ArrayLike) -> tuple[np.ndarray, np.nda
 def quartic_growth(U: ArrayLike) -> float:
     """Fourth-order coefficient of the risk along a null direction that is not tangent.
 
-    With U orthogonal to V from the left and to V* from the right, as `null_directions` gives
-    them, R(V + h U) = (|U|⁴ + 2 |U Uᵀ|²) h⁴/p² exactly, at every zero-error V.
+    If U is orthogonal to V from the left and to V* from the right, as those of `null_directions`
+    are, R(V + h U) = (|U|⁴ + 2 |U Uᵀ|²) h⁴/p² exactly, at every zero-error V.
 
     Args:
         U: the direction, shape (p, N).
@@ -53,6 +54,7 @@ def quartic_growth(U: ArrayLike) -> float:
 def _solution_frame(V, V_star):
     S = solutions.polar_factor(V @ V_star.T)
     gap = np.linalg.norm(V - np.sqrt(len(V) / len(V_star)) * S @ V_star) / np.linalg.norm(V)
+    # The risk is quadratic in the gap: 1e-8 is where it becomes rounding.
     if not gap <= 1e-8:
         raise ValueError(f"V: got a point {gap:.1e} |V| off; allowed are zero-error points")
     return S, _complete(S)[1]
@@ -64,7 +66,7 @@ def _complete(columns):
 
 
 def _rotations(S, V_star):
-    # Independent, but for general T not orthogonal, hence the QR.
+    # These directions are independent, but for general T not orthogonal, hence the QR below.
     p_star = S.shape[1]
     rows, columns = np.triu_indices(p_star, 1)
     omega = np.zeros((len(rows), p_star, p_star))

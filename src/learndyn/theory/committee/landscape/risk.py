@@ -7,9 +7,9 @@ of V (p, N) and V* (p*, N) act on x ~ N(0, I) without 1/sqrt(N),
     Q = V Vᵀ,   rho = V V*ᵀ,   T = V* V*ᵀ.
 
 The weights elsewhere in this package are W = sqrt(N) V, with overlaps W Wᵀ/N = Q. One SGD step
-changes V by −(η/N) times the gradient here, so that gradient flow is dV/dt = −∇R in t = η α,
-α = steps/N: eigenvalues of the Hessian here are rates per t. The paper has T = I; T is general
-here, with (tr T)/p* in place of 1 in Eqs. 24 and 25.
+changes V by −(η/N) times this gradient, so that gradient flow is dV/dt = −∇R in t = η α,
+α = steps/N, and eigenvalues of this Hessian are rates per t. The paper has T = I; here T is
+general, with (tr T)/p* in place of 1 in Eqs. 24 and 25.
 """
 
 import numpy as np
@@ -41,7 +41,7 @@ def risk(V: ArrayLike, V_star: ArrayLike) -> float:
 
 
 def rounding(risk_at_zero: float) -> float:
-    """64 ε (1 + R(V=0)): what rounding leaves of a zero risk, or of an entry of its gradient."""
+    """64 ε (1 + R(V=0)), the rounding error of a risk that is zero, or of a gradient entry."""
     return 64 * float(np.finfo(np.float64).eps) * (1 + risk_at_zero)
 
 
@@ -65,7 +65,7 @@ def hessian_product(V: ArrayLike, V_star: ArrayLike, U: ArrayLike) -> np.ndarray
     """Hessian of the population risk applied to a direction (Eq. 25 for general T).
 
     H[U] = −(4/p) { m U + 2 (U V*ᵀ V*/p* − U Vᵀ V/p) − (2/p) [tr(V Uᵀ) V + V Uᵀ V + Q U] },
-    without forming H: O(p (p + p*) N) operations.
+    in O(p (p + p*) N) operations, without forming H.
 
     Args:
         V: student weights, shape (p, N).
@@ -108,7 +108,7 @@ def hessian(V: ArrayLike, V_star: ArrayLike) -> np.ndarray:
 
 
 def checked_weights(V: ArrayLike, V_star: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Student and teacher weights in double precision, or a ValueError where they do not fit."""
+    """Student and teacher weights in double precision; a ValueError if their shapes do not fit."""
     V, V_star = np.asarray(V, dtype=np.float64), np.asarray(V_star, dtype=np.float64)
     for name, matrix in (("V", V), ("V_star", V_star)):
         if matrix.ndim != 2 or 0 in matrix.shape:
@@ -121,8 +121,10 @@ def checked_weights(V: ArrayLike, V_star: ArrayLike) -> tuple[np.ndarray, np.nda
 
 
 def _mean_gap(V, V_star):
+    # m of the docstrings: the mean of target − output.
     return np.sum(V_star**2) / len(V_star) - np.sum(V**2) / len(V)
 
 
 def _times_gap(U, V, V_star):
+    # Products from left to right: an N × N matrix is never formed.
     return (U @ V_star.T) @ V_star / len(V_star) - (U @ V.T) @ V / len(V)

@@ -1,4 +1,4 @@
-"""The zero-error manifold of the quadratic teacher-student committee, and which point is reached.
+"""The zero-error manifold of the quadratic teacher-student committee, and the point reached on it.
 
 With p student and p* teacher units of overlaps Q = WWᵀ/N, rho = WW*ᵀ/N, T = W*W*ᵀ/N, the networks
 agree on every input iff WᵀW/p = W*ᵀW*/p* (Eq. 15), that is W = sqrt(p/p*) S W* with SᵀS = I
@@ -15,8 +15,8 @@ from learndyn.numerics import stiefel
 def polar_factor(rho: ArrayLike) -> np.ndarray:
     """S = rho (rhoᵀ rho)^(-1/2) (Eqs. 19 and 22): the nearest solution to a student at rho.
 
-    It minimises `distance` over SᵀS = I for every T. Computed as U Vᵀ from rho = U d Vᵀ, which
-    loses no digits to the square in rhoᵀ rho.
+    It minimises `distance` over SᵀS = I for every T. It is computed as U Vᵀ from rho = U d Vᵀ,
+    which loses no digits by squaring rho.
 
     Args:
         rho: student-teacher overlaps, shape (..., p, p*) with p >= p* and full column rank.
@@ -101,30 +101,30 @@ def least_distance(
     descents: int,
     rng: np.random.Generator,
 ) -> float:
-    """The least `distance` over all solutions, by descents that know no closed form.
+    """The least `distance` over all solutions, by descents that do not use the closed form.
 
-    For p = p* the S fall into two components, and a descent stays in its own: each random S is
-    taken with both signs of its first column.
+    For p = p* the S form two components, and a descent stays in its own, so each random S is
+    used with both signs of its first column.
 
     Args:
         rho0: student-teacher overlaps of the start, shape (p, p*).
         Q0: student-student overlaps of the start, shape (p, p).
         T: teacher overlaps, shape (p*, p*); None is the paper's T = I.
-        descents: random S to begin at.
-        rng: draws them.
+        descents: number of random S to start from.
+        rng: the random generator.
 
     Returns:
-        The least D(S)/N found.
+        The least D(S)/N of all descents.
     """
     both = lambda S: (distance(S, rho0, Q0, T), distance_gradient(S, rho0, T))
     p, p_star = np.shape(rho0)
-    found = []
+    distances = []
     for _ in range(descents):
         S = stiefel.random_point(p, p_star, rng)
         for sign in (1, -1):
             S[:, 0] *= sign
-            found.append(stiefel.minimise(both, S).value)
-    return min(found)
+            distances.append(stiefel.minimise(both, S).value)
+    return min(distances)
 
 
 def norm_outside(Q: ArrayLike, rho: ArrayLike) -> np.ndarray:
@@ -134,9 +134,9 @@ def norm_outside(Q: ArrayLike, rho: ArrayLike) -> np.ndarray:
 
 
 def spare_norm(Q: ArrayLike, p_star: int) -> np.ndarray:
-    """Mean of the p − p* smallest eigenvalues of Q, (...,): what a student must give up (T = I).
+    """Mean of the p − p* smallest eigenvalues of Q, (...,), which vanish at a solution (T = I).
 
-    NaN for p = p*, which has none.
+    NaN for p = p*, where there are none.
     """
     Q = np.asarray(Q, dtype=np.float64)
     spare = np.linalg.eigvalsh(Q)[..., : Q.shape[-1] - p_star]
@@ -162,24 +162,24 @@ def is_conserved(
 ) -> bool:
     """Whether S(t) = polar_factor(rho(t)) stays at S(0) under the overlap equations (Sec. 7.4).
 
-    With rho0 = S P, P = (rho0ᵀ rho0)^(1/2): it does if Q0 leaves the column space of rho0
-    invariant and SᵀQ0S, P and T commute pairwise; in overlaps, if Q0, rho0 rho0ᵀ and
-    rho0 T rho0ᵀ commute pairwise. That holds at every learning rate, since both the O(η) and the
-    O(η²) terms stay in the commuting algebra. Q0 = I with T = I, the paper's start, is a case.
+    Let rho0 = S P with P = (rho0ᵀ rho0)^(1/2). S is conserved if Q0 leaves the column space of
+    rho0 invariant and SᵀQ0S, P and T commute pairwise; in terms of overlaps, if Q0, rho0 rho0ᵀ and
+    rho0 T rho0ᵀ commute pairwise. This holds at every learning rate, since both the O(η) and the
+    O(η²) terms stay in the commuting algebra. The paper's start, Q0 = I with T = I, is an example.
 
-    Where T ∝ I the condition, then [Q0, rho0 rho0ᵀ] = 0, is also necessary: dS/dt = 0 at t = 0
-    iff SᵀQ0S/p + T/p* commutes with P and Q0 leaves the column space invariant. For other T a
-    start may cancel the two non-commuting terms at t = 0, but then leaves S(0) in general.
-    The paper's nearest-solution claim holds where this function says True.
+    For T ∝ I the condition is [Q0, rho0 rho0ᵀ] = 0, and it is also necessary: dS/dt = 0 at t = 0
+    iff SᵀQ0S/p + T/p* commutes with P and Q0 leaves the column space invariant. For other T the
+    two non-commuting terms may cancel at t = 0, but S then leaves S(0) in general. The paper's
+    claim about the nearest solution holds if this function returns True.
 
     Args:
         Q0: student-student overlaps, shape (p, p).
         rho0: student-teacher overlaps, shape (p, p*), p >= p*, full column rank.
         T: teacher overlaps, shape (p*, p*); None is the paper's T = I.
-        tol: largest non-commuting part that counts as none, relative to |Q0| and |T|.
+        tol: largest non-commuting part that counts as zero, relative to |Q0| and |T|.
 
     Returns:
-        True where S is conserved.
+        Whether S is conserved.
     """
     rho0, Q0, T = _overlaps(rho0, Q0, T)
     U, d, Vt = np.linalg.svd(rho0)

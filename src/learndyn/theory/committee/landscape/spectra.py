@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from learndyn.numerics import checks
-from learndyn.numerics.types import Int
+from learndyn.runtime import checks
+from learndyn.runtime.types import Int
 from learndyn.theory.committee.landscape.stationary import StationaryPoint, check_dimension
 
 KINDS = ("tabula_rasa", "plateau", "zero_error", "aligned")
@@ -29,7 +29,7 @@ def predicted_spectrum(kind: str, N: Int, p: Int, p_star: Int) -> list[tuple[flo
         Multiplicities add up to p N; eigenvalues are rates per t = η α.
 
     Raises:
-        ValueError: if the kind is unknown or the sizes do not fit it.
+        ValueError: if the kind is unknown or the sizes do not fit.
 
     Examples:
         >>> predicted_spectrum("plateau", 10, 2, 2)
@@ -45,12 +45,12 @@ def predicted_spectrum(kind: str, N: Int, p: Int, p_star: Int) -> list[tuple[flo
 
 
 def full_spectrum(point: StationaryPoint, N: Int) -> list[tuple[float, int]]:
-    """Eigenvalues and multiplicities of the Hessian at any stationary point, mixed ones too.
+    """Eigenvalues and multiplicities of the Hessian at any stationary point, including mixed ones.
 
-    The paper has four of them (`predicted_spectrum`). With m = 1 − (a s + b r)/p, and with
-    t = p* − s teacher directions unlearnt, z = p − s − r units' directions unused and
-    n = N − p* − r input directions free, H on a product of a left and a right direction is
-    −(4/p)(e − 2 q/p), e the eigenvalue of B (see `families`) and q that of V Vᵀ. Inside the
+    The paper treats four of them (`predicted_spectrum`). Let m = 1 − (a s + b r)/p, with
+    t = p* − s unlearned directions of the teacher, z = p − s − r unused directions of the units
+    and n = N − p* − r free input directions. On a product of a left and a right direction H is
+    −(4/p)(e − 2 q/p), with e the eigenvalue of B (see `families`) and q that of V Vᵀ. Inside the
     range of V, with D = diag(√a …, √b …), it is X -> (8/p²) [tr(D X) D + D Xᵀ D + D² X].
 
     Args:
@@ -80,8 +80,8 @@ def full_spectrum(point: StationaryPoint, N: Int) -> list[tuple[float, int]]:
 def negative_directions(point: StationaryPoint, N: Int) -> int:
     """Number of negative eigenvalues of the Hessian at a stationary point.
 
-    (p − s)(p* − s) + (p − s − r)(N − p* − r) for s < p*, and none for s = p*: for p >= p* every
-    stationary point with an error is a saddle or the maximum V = 0.
+    It is (p − s)(p* − s) + (p − s − r)(N − p* − r) for s < p* and 0 for s = p*. For p >= p* every
+    stationary point of non-zero error is therefore a saddle or the maximum V = 0.
 
     Args:
         point: the family.
@@ -96,10 +96,10 @@ def negative_directions(point: StationaryPoint, N: Int) -> int:
 
 
 def negative_to_null_ratio(N: Int, p: Int, p_star: Int) -> float:
-    """Negative over null eigenvalues on the plateau, p*/(N − p* − p/2 − 1/2) (Eq. 29).
+    """The ratio of negative to null eigenvalues on the plateau, p*/(N − p* − p/2 − 1/2) (Eq. 29).
 
-    It grows with p up to p = N − p*, the largest p with a plateau of rank p, and not to p = N
-    as printed.
+    It grows with p up to p = N − p*, the largest p with a plateau of rank p, and not up to p = N
+    as published.
 
     Args:
         N: input dimension, at least p + p*.
@@ -107,7 +107,7 @@ def negative_to_null_ratio(N: Int, p: Int, p_star: Int) -> float:
         p_star: number of teacher units.
 
     Returns:
-        The ratio; infinite where nothing is null (p = 1, N = p* + 1).
+        The ratio; infinite if there are no null eigenvalues (p = 1, N = p* + 1).
 
     Examples:
         >>> negative_to_null_ratio(20, 3, 2)
@@ -168,7 +168,7 @@ def _inside(p, s, r, a, b):
     diagonal = [(2 * unit * a, max(s - 1, 0)), (2 * unit * b, max(r - 1, 0))]
     cross = np.sqrt(a * b * s * r)
     both = np.linalg.eigvalsh([[(2 + s) * a, cross], [cross, (2 + r) * b]])
-    # Of an empty group the 2 × 2 matrix holds a zero that is no direction.
+    # If a group is empty, the 2 × 2 matrix has an eigenvalue zero that belongs to no direction.
     kept = both[2 - (s > 0) - (r > 0) :]
     return pairs + diagonal + [(unit * float(value), 1) for value in kept]
 
@@ -178,7 +178,7 @@ def _merge(entries):
     for value, count in sorted((value, count) for value, count in entries if count):
         if merged and np.isclose(value, merged[-1][0], rtol=1e-12, atol=1e-12):
             value, count = merged[-1][0], count + merged.pop()[1]
-        merged.append((value + 0.0, count))
+        merged.append((value + 0.0, count))  # + 0.0 turns −0.0 into 0.0
     return merged
 
 

@@ -3,8 +3,8 @@
 Scaling of Sec. 7.2 of Bocchi et al., arXiv:2604.03068 (rows of V and V* with Q = V Vᵀ, see
 `risk`), with an orthonormal teacher, T = I. At a stationary point VᵀV = a P_s + b P_r, with
 P_s a projector of rank s inside the span of the teacher and P_r one of rank r orthogonal to it.
-The paper lists the points with s = 0 or r = 0; those with both, here `mixed`, also exist. Their
-Hessian spectra are in `spectra`.
+The paper lists the points with s = 0 or r = 0. Points with s > 0 and r > 0 also exist; they are
+called `mixed` here. The Hessian spectra are in `spectra`.
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares
 
-from learndyn.numerics import checks, stiefel
-from learndyn.numerics.types import Int
+from learndyn.numerics import stiefel
+from learndyn.runtime import checks
+from learndyn.runtime.types import Int
 from learndyn.theory.committee.landscape import risk
 
 
@@ -27,9 +28,9 @@ class StationaryPoint:
         p_star: number of teacher units.
         s: rank inside the span of the teacher.
         r: rank orthogonal to the teacher.
-        a: eigenvalue of VᵀV inside the span of the teacher, 0 where s = 0.
-        b: eigenvalue of VᵀV orthogonal to the teacher, 0 where r = 0.
-        risk: population risk there.
+        a: eigenvalue of VᵀV inside the span of the teacher, 0 if s = 0.
+        b: eigenvalue of VᵀV orthogonal to the teacher, 0 if r = 0.
+        risk: population risk at these points.
     """
 
     p: Int
@@ -61,10 +62,10 @@ def stationary_point(p: Int, p_star: Int, s: Int, r: Int) -> StationaryPoint:
         p: number of student units.
         p_star: number of teacher units.
         s: rank inside the span of the teacher, 0 <= s <= p*.
-        r: rank orthogonal to it, 0 <= r, with r + s <= p, and r = 0 where s = p*.
+        r: rank orthogonal to it, 0 <= r, with r + s <= p, and r = 0 if s = p*.
 
     Returns:
-        The family, with a = 0 where s = 0 and b = 0 where r = 0.
+        The family, with a = 0 if s = 0 and b = 0 if r = 0.
 
     Raises:
         ValueError: if the ranks do not fit.
@@ -88,14 +89,14 @@ def stationary_point(p: Int, p_star: Int, s: Int, r: Int) -> StationaryPoint:
 def families(p: Int, p_star: Int, N: Int | None = None) -> list[StationaryPoint]:
     """All families of stationary points, by s and then r.
 
-    That there are no others: at a stationary point V B = 0 with B = m I + (2/p*) P* − (2/p) VᵀV,
-    P* the projector on the teacher. Then VᵀV B = 0 is symmetric, so that VᵀV and P* commute, and
-    on the range of VᵀV its eigenvalue is p m/2 + p/p* inside the teacher and p m/2 outside.
+    There are no others. At a stationary point V B = 0 with B = m I + (2/p*) P* − (2/p) VᵀV, where
+    P* is the projector on the teacher. Then VᵀV B = 0 is symmetric, so that VᵀV and P* commute, and
+    on its range VᵀV has the eigenvalue p m/2 + p/p* inside the teacher's span and p m/2 outside.
 
     Args:
         p: number of student units.
         p_star: number of teacher units.
-        N: input dimension, which bounds r by N − p*; None is any.
+        N: input dimension, which bounds r by N − p*; by default there is no bound.
 
     Returns:
         The families.
@@ -136,7 +137,7 @@ def realise(
 def search(
     N: int, p: int, p_star: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """A zero of the gradient, by Levenberg-Marquardt from a random start: it knows no families.
+    """A zero of the gradient, by Levenberg-Marquardt from a random start, without the families.
 
     Args:
         N: input dimension.
@@ -145,12 +146,13 @@ def search(
         rng: draws the start, normal and of a size uniform in 0 to 2.
 
     Returns:
-        (V, V_star, left): the weights found, the teacher, and the gradient's largest entry.
+        (V, V_star, left): the student, the teacher, and the gradient's largest entry.
     """
     V_star, eps = np.eye(p_star, N), np.finfo(np.float64).eps
     start = rng.uniform(0, 2) * rng.standard_normal(p * N) / np.sqrt(N)
     gradient = lambda x: risk.gradient(x.reshape(p, N), V_star).ravel()
     hessian = lambda x: risk.hessian(x.reshape(p, N), V_star)
+    # Tolerances at machine precision: the search ends where rounding stops it.
     tight: dict[str, Any] = {"method": "lm", "xtol": eps, "ftol": eps, "gtol": eps}
     zero = least_squares(gradient, start, jac=hessian, **tight)  # pyright: ignore[reportArgumentType]
     return zero.x.reshape(p, N), V_star, float(np.abs(zero.fun).max())
@@ -168,14 +170,14 @@ def _check_ranks(p, p_star, s, r):
     checks.positive_int("p_star", p_star)
     if not 0 <= s <= min(p, p_star):
         raise ValueError(f"s: got {s}; allowed is 0 to min(p, p_star) = {min(p, p_star)}")
-    # Of rank p* inside the teacher, b = p (1 − s/p*)/(s + r + 2) vanishes.
+    # For s = p* the eigenvalue b = p (1 − s/p*)/(s + r + 2) vanishes, and r must be 0.
     most = p - s if s < p_star else 0
     if not 0 <= r <= most:
         raise ValueError(f"r: got {r}; allowed is 0 to {most} for p = {p}, s = {s}")
 
 
 def check_dimension(point: StationaryPoint, N: Int) -> int:
-    """The least input dimension of a point, p* + r, or a ValueError where N is below it."""
+    """The least input dimension of a point, p* + r; a ValueError if N is below it."""
     least = point.p_star + point.r
     if checks.positive_int("N", N) < least:
         raise ValueError(f"N: got {N}; allowed is at least p_star + r = {least}")

@@ -1,4 +1,4 @@
-"""How far students are from their teachers, read from the overlaps by level, K = M."""
+"""Deviations of students from their teachers, computed from the overlaps by level, K = M."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,7 @@ def deviation(state: Overlaps) -> np.ndarray:
 def in_teachers_order(state: Overlaps, lam: ArrayLike) -> Overlaps:
     """The same state with students renumbered so that Σ_i R^(1)_ii is largest, K = M."""
     R1 = np.einsum("k,kij->ij", np.asarray(lam, dtype=np.float64), state.R)
+    # The Hungarian method: trying all M! orders would be slow from M = 10 on.
     student = linear_sum_assignment(-R1.T)[1]
     Q = np.asarray(state.Q)[:, student[:, None], student]
     return Overlaps(Q, np.asarray(state.R)[:, student], state.T)
@@ -26,9 +27,9 @@ def in_teachers_order(state: Overlaps, lam: ArrayLike) -> Overlaps:
 def mean_deviations(
     state: Overlaps,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(r, s, q, c) by level, (L,) each: deviations from t^k, averaged over the entries of a kind.
+    """(r, s, q, c) by level, (L,) each: mean deviations from t^k.
 
-    r and q are those of the diagonals of r^k and q^k, s and c those off them (M > 1).
+    r and q are the means over the diagonals of r^k and q^k, s and c over the other entries (M > 1).
     """
     M, T = state.T.shape[1], np.asarray(state.T)
     mean_on = lambda X: np.trace(X, axis1=1, axis2=2) / M
@@ -45,7 +46,7 @@ def distance(state: Overlaps, lam: ArrayLike) -> float:
 
 
 def alignments(state: Overlaps, lam: ArrayLike) -> np.ndarray:
-    """R_nn/√(Q_nn T_nn) of the level sums, (M,): 1 where a student points to its teacher."""
+    """R_nn/√(Q_nn T_nn) of the level sums, (M,); 1 for a student parallel to its teacher."""
     sums = (np.einsum("k,kii->i", np.asarray(lam), X) for X in (state.Q, state.R, state.T))
     Q, R, T = sums
     return R / np.sqrt(Q * T)

@@ -1,23 +1,24 @@
 """The late stage of an erf committee: linearised around the teacher (worschech2024scaling).
 
 Scales of the paper with K = M: student (1/√M) Σ g(x_i), teacher (1/√M) Σ g(y_n), loss
-(1/2)(ζ − σ)². All is kept by level, where nothing grows: the paper's moments span so many orders
-of magnitude that it needs arbitrary precision beyond L = 12 or so.
+(1/2)(ζ − σ)². Everything is resolved by level, where all numbers stay moderate. The paper's moments
+span so many orders of magnitude that they need arbitrary precision beyond L = 12 or so.
 
-Exact to first order in the overlaps, for any T: with e^k = q^k − r^k − r^kᵀ + t^k, those of J − B,
+Exact to first order in the overlaps, for any T: the overlaps e^k = q^k − r^k − r^kᵀ + t^k of J − B
+and the error obey
 
     ė^k = −(η/M) λ_k (Φ e^k + e^k Φ),   ε_g = (1/2M) Σ_k λ_k tr(Φ e^k),
     Φ_ij = E[g'(y_i) g'(y_j)] = (2/π) [(1 + T_ii)(1 + T_jj) − T_ij²]^(-1/2).
 
 First order in the overlaps is not leading order in J − B: (r^k − t^k)² is of the order of e^k
-unless J − B lies mostly outside the span of the teachers. `erf_hessian` keeps both. The paper's
-case, deviations that are alike, is `erf_symmetric`.
+unless J − B lies mostly outside the span of the teachers. `erf_hessian` includes both. The paper's
+case of equal deviations is `erf_symmetric`.
 """
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from learndyn.numerics.types import Int
+from learndyn.runtime.types import Int
 
 
 def slope_matrix(T: ArrayLike) -> np.ndarray:
@@ -31,7 +32,7 @@ def late_modes(e: ArrayLike, T: ArrayLike, lam: ArrayLike) -> tuple[np.ndarray, 
     """The error of the late stage as a sum of exponentials, to first order, for any T.
 
     Args:
-        e: deviations at α = 0, (L, M, M), as `deviations.deviation` gives them.
+        e: deviations at α = 0, (L, M, M), from `deviations.deviation`.
         T: T^(1) = Σ_k λ_k t^k, (M, M).
         lam: eigenvalues λ_k, (L,).
 
@@ -66,13 +67,13 @@ def late_curve(
 
 
 def critical_gain(M: Int, T: float = 1.0) -> float:
-    """ρ such that the late stage is stable for η < M/(ρ Σ_k φ_k λ_k), for T^(1) = T I.
+    """The gain ρ for which the late stage is stable if η < M/(ρ Σ_k φ_k λ_k), for T^(1) = T I.
 
     With the η² term, ė^k = −(η/M) λ_k (Φ e^k + e^k Φ) + (η²/M²) λ_k φ_k Ω[Σ_j λ_j e^j] and
     Ω[e]_ij = Σ_kl E[g'(y_i) g'(y_j) g'(y_k) g'(y_l)] e_kl. A constant solution is e^k ∝ φ_k X
     with Φ X + X Φ = (η/M) Σ_k φ_k λ_k Ω[X], so ρ is the largest eigenvalue of a positive map,
-    (Φ· + ·Φ)⁻¹ Ω. Its leading X is positive semidefinite and, by permutation symmetry, x on the
-    diagonal and y off it: 2 × 2 matrices remain. Not in the paper.
+    (Φ· + ·Φ)⁻¹ Ω. Its leading X is positive semidefinite and, by permutation symmetry, equals x on
+    the diagonal and y off it, which leaves 2 × 2 matrices. Not in the paper.
     """
     drift, noise = symmetric_maps(M, T)
     return float(np.linalg.eigvals(np.linalg.solve(drift, noise)).real.max())
@@ -81,7 +82,7 @@ def critical_gain(M: Int, T: float = 1.0) -> float:
 def symmetric_maps(M: Int, T: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
     """e ↦ Φ e + e Φ and e ↦ Ω[e] of `critical_gain` on matrices with x on the diagonal, y off it.
 
-    In the coordinates x and √(M−1) y, in which both are symmetric; one unit has no y.
+    They act on the coordinates x and √(M−1) y, in which both are symmetric; one unit has no y.
     """
     u1, u2, u3, u4 = (1 / np.sqrt(1 + n * T) for n in range(1, 5))  # (π/2)^(n/2) E[g'^n]
     root, n = np.sqrt(M - 1), min(int(M), 2)

@@ -1,14 +1,14 @@
 """The end of learning of an erf committee: exact to leading order in J − B, for any T and K = M.
 
-`erf` is linear in the order parameters, as worschech2024scaling has it. There the
-overlaps ρ^k = r^k − t^k of J − B with the teacher drop out of the error; but the square of ρ is of
-the same order in J − B as e^k, and where one level holds much of the variance it counts. To
-leading order in J − B the weights obey the Hessian at the teacher,
+`erf` is linear in the order parameters, like worschech2024scaling. To that order the overlaps
+ρ^k = r^k − t^k of J − B with the teacher drop out of the error. But the square of ρ is of the same
+order in J − B as e^k, and it matters if one level has much of the variance. To leading order in
+J − B the weights obey the Hessian at the teacher,
 
     E[g'(y_i) g'(y_k) ξ ξᵀ] = Φ_ik Σ + Σ_mn E[∂_m ∂_n g'(y_i) g'(y_k)] Σ B_m B_nᵀ Σ / N.
 
-Outside the span of the teachers' projections P_k B_m only Φ acts, and each level decays by itself;
-inside, with t^k = F_k F_kᵀ and J − B = Σ v^k F_k⁺ P_k B there,
+Outside the span of the teachers' projections P_k B_m only Φ acts, and each level decays by itself.
+Inside the span, with t^k = F_k F_kᵀ and J − B = Σ v^k F_k⁺ P_k B,
 
     v̇^k = −(η/M) [λ_k Φ v^k + λ_k W[P] F_k],   P = Σ_k λ_k v^k F_kᵀ,   W linear,
 
@@ -24,7 +24,7 @@ from learndyn.theory.committee.late_stage.deviations import deviation
 from learndyn.theory.committee.late_stage.erf import late_modes, slope_matrix
 from learndyn.theory.committee.state import Overlaps
 
-MOST_VARIABLES = 3000  # dense eigenvectors: 72 MB
+MOST_VARIABLES = 3000  # the dense eigenvectors then take 72 MB
 
 
 def end_modes(state: Overlaps, lam: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -36,14 +36,15 @@ def end_modes(state: Overlaps, lam: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
 
     Returns:
         Rates per t = η α and amplitudes, (n,) each: ε_g = Σ amplitude · e^(−rate · η α). Directions
-        inside the span of the teachers first.
+        inside the span of the teachers come first.
 
     Raises:
-        ValueError: where K ≠ M, or the span has more than 3000 dimensions times units.
+        ValueError: if K ≠ M, or if the span has more than 3000 variables (dimensions × units).
     """
     lam, e = np.asarray(lam, dtype=np.float64), deviation(state)
     t, rho = np.asarray(state.T), np.asarray(state.R) - np.asarray(state.T)
     factors, T = [gram_factor(block) for block in t], np.einsum("k,kij->ij", lam, t)
+    # A pseudo-inverse, since F_k has fewer columns than rows if a level has few dimensions.
     v = [(np.linalg.pinv(F) @ block.T).T for F, block in zip(factors, rho, strict=True)]
     inside = np.stack([block @ block.T for block in v])
     h, modes = np.linalg.eigh(span_hessian(factors, lam))
@@ -99,7 +100,8 @@ def _curvature_map(T: np.ndarray) -> np.ndarray:
     S = 2 / np.pi * (np.outer(edge, edge) - T**2) ** -1.5
     W = np.zeros((M, M, M, M))  # W[i, n, k, m]
     i, k = np.meshgrid(np.arange(M), np.arange(M), indexing="ij")
-    # m and n are each i or k; where k = i the four terms add up to E[(g'²)''].
+    # m and n are each i or k. For k = i the four terms add up to E[(g'²)''], hence `add.at`, which
+    # sums over repeated indices.
     np.add.at(W, (i, i, k, i), -edge[k] * S)
     np.add.at(W, (i, k, k, k), -edge[i] * S)
     np.add.at(W, (i, i, k, k), T * S)

@@ -1,8 +1,8 @@
-"""The late stage of an erf committee for deviations that are alike (worschech2024scaling).
+"""The late stage of an erf committee with equal deviations of all units (worschech2024scaling).
 
-The paper's case: T^(1) = I with all diagonal and all off-diagonal deviations alike, R = T + r and
-Q = T + q on the diagonals, s and c off them (C.5 prints S = T + s, C = T + c). The matrices are
-here for every M; Eqs. 119 and 17/122 are printed for M = 2. Scales are those of `erf`.
+The paper's case is T^(1) = I with equal diagonal and equal off-diagonal deviations: R = T + r and
+Q = T + q on the diagonals, s and c off them (C.5 prints S = T + s, C = T + c). The matrices here
+hold for every M; Eqs. 119 and 17/122 are printed for M = 2. Scales are those of `erf`.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from learndyn.numerics.types import Array, Int
+from learndyn.runtime.types import Array, Int
 from learndyn.theory.committee.late_stage.deviations import mean_deviations
 from learndyn.theory.committee.state import Overlaps
 
@@ -18,14 +18,14 @@ ROOT3 = np.sqrt(3.0)
 
 
 def rate_unit(M: Int, eta: float) -> float:
-    """a = 2√3 η/(3πM) of dx/dα = a A x (Eqs. 16 and 118; 16 lacks η in print)."""
+    """a = 2√3 η/(3πM) of dx/dα = a A x (Eqs. 16 and 118; the published Eq. 16 lacks η)."""
     return float(2 * ROOT3 * eta / (3 * np.pi * M))
 
 
 def late_exponents(M: Int) -> tuple[float, float]:
     """(2 − √3, 2 + (M−1)√3): the error's decay rates are a λ_k times these (Eqs. 17 and 122).
 
-    The print has 2 + √3 for the second, which is M = 2, and 17 and 122 swap the labels.
+    The published second exponent is 2 + √3, its value for M = 2; Eqs. 17 and 122 swap the labels.
     """
     return float(2 - ROOT3), float(2 + (M - 1) * ROOT3)
 
@@ -39,7 +39,7 @@ def linear_error(r: ArrayLike, s: ArrayLike, q: ArrayLike, c: ArrayLike, M: Int)
 def state_error(state: Overlaps, lam: ArrayLike) -> float:
     """ε_g of a state, K = M, to first order in its deviations from the teacher (Eq. 121).
 
-    Deviations of a kind are averaged, T^(1) is taken to be I.
+    Deviations of each kind are averaged, and T^(1) is taken to be I.
     """
     lam = np.asarray(lam, dtype=np.float64)
     r, s, q, c = (lam @ part for part in mean_deviations(state))
@@ -70,8 +70,8 @@ def late_groups(
 ) -> LateGroups:
     """Eqs. 17 and 122 (corrected exponents) from given deviations, T^(1) = I.
 
-    The directions q = 2r, c = 2s do not enter the error. What does is x_k = q_k − 2 r_k and
-    y_k = c_k − 2 s_k, which mix within their level only: x − y is slow, x + (M−1) y is fast.
+    The error depends only on x_k = q_k − 2 r_k and y_k = c_k − 2 s_k, not on the directions q = 2r,
+    c = 2s. They mix only within their level: x − y is slow, x + (M−1) y is fast.
 
     Args:
         alphas: times since the deviations were taken, (n,).
@@ -97,7 +97,7 @@ def late_groups(
 
 
 def late_curve(alphas: ArrayLike, state: Overlaps, lam: ArrayLike, eta: float) -> np.ndarray:
-    """ε_g(α) by Eqs. 17 and 122 (corrected) from a state, K = M, as `state_error` reads it.
+    """ε_g(α) by Eqs. 17 and 122 (corrected) from a state with K = M, in the mean of each kind.
 
     Args:
         alphas: times since the state, (n,).
@@ -153,7 +153,7 @@ def coupling_matrix(M: Int) -> np.ndarray:
 def noise_coefficients(M: Int) -> tuple[float, ...]:
     """f₁ … f₆ (Eq. 120, f₅ corrected: 8√3(M−2) + 3M² − 15M + 26).
 
-    The print has 4√6(M−2) in f₅ (`errata.printed_f5`), which agrees for M = 2.
+    The published f₅ has 4√6(M−2) (`errata.printed_f5`), which agrees for M = 2.
     """
     b = np.sqrt(45.0) + 5 * (M - 1)
     f1, f5 = np.sqrt(6.0) + M - 2, 8 * ROOT3 * (M - 2) + 3 * M**2 - 15 * M + 26
@@ -161,7 +161,7 @@ def noise_coefficients(M: Int) -> tuple[float, ...]:
 
 
 def noise_matrix(M: Int) -> np.ndarray:
-    """F (Eq. 120): the η² terms, to first order; only q and c feel them."""
+    """F (Eq. 120): the η² terms to first order; they act only on q and c."""
     f1, _, f3, f4, f5, f6 = noise_coefficients(M)
     x, y = np.array([1, f1 * f4 / (2 * ROOT3)]), np.array([f1 * f3 / (2 * ROOT3), f5 * f6 / 4])
     low = np.stack([-2 * x, -2 * y, x, y], axis=1)

@@ -1,24 +1,24 @@
 """The late stage of an erf committee on a power-law spectrum (worschech2024scaling, Sec. 5.2).
 
-A typical teacher, T^(1) = I and N = L, with every level unlearned at α = 0: r^k = q^k = 0. Each of
-the two groups of Eq. 17 is then a sum of the kind of Eq. 8 with a learning rate of its own, and
-falls as α^(−β/(1+β)) inside its window. Scales are those of `erf`.
+The teacher is typical, T^(1) = I and N = L, and every level is unlearned at α = 0: r^k = q^k = 0.
+Each of the two groups of Eq. 17 is then a sum like Eq. 8 with its own learning rate, and falls as
+α^(−β/(1+β)) inside its window. Scales are those of `erf`.
 """
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from learndyn.numerics.types import Array, Int
 from learndyn.problems import PowerLaw
+from learndyn.runtime.types import Array, Int
 from learndyn.theory.committee.late_stage import erf_symmetric
 from learndyn.theory.committee.late_stage.erf import slope_matrix
 from learndyn.theory.committee.power_law import learning_curve
 
 
 def group_rates(M: Int, eta: float) -> tuple[float, float]:
-    """The learning rates, slow and fast, with which the groups of Eq. 17 fall as Eq. 8 does.
+    """The learning rates, slow and fast, at which the groups of Eq. 17 are sums like Eq. 8.
 
-    η/M times the least and the largest eigenvalue of Φ at T^(1) = I.
+    They are η/M times the smallest and the largest eigenvalue of Φ at T^(1) = I.
     """
     slow, fast = np.linalg.eigvalsh(slope_matrix(np.eye(int(M))))[[0, -1]] * (float(eta) / M)
     return float(slow), float(fast)
@@ -28,7 +28,7 @@ def error(alphas: ArrayLike, *, L: Int, beta: float, M: Int, eta: float) -> np.n
     """ε_g(α) of the late stage from unlearned levels, to first order (Eq. 17, corrected).
 
     Args:
-        alphas: steps / N since then, (n,).
+        alphas: steps / N since the start, (n,).
         L: number of eigenvalues, N = L.
         beta: exponent of the spectrum.
         M: number of units.
@@ -46,7 +46,7 @@ def error(alphas: ArrayLike, *, L: Int, beta: float, M: Int, eta: float) -> np.n
 def window(*, L: Int, beta: float, M: Int, eta: float) -> tuple[float, float]:
     """(α_min, α_max) between which both groups fall as a power law.
 
-    It begins with the slow group's window and ends with the fast one's.
+    It begins with the window of the slow group and ends with that of the fast one.
     """
     slow, fast = group_rates(M, eta)
     sizes = {"lam_plus": PowerLaw(int(L), int(L), beta).values[0], "L": L, "beta": beta}

@@ -1,22 +1,22 @@
 """The symmetric plateau of an erf committee and the escape from it (worschech2024scaling).
 
 Scales of the paper: student (√M/K) Σ g(x_i), teacher (1/√M) Σ g(y_n), loss (1/2)(ζ − σ)², flow
-limit, K = M unless said otherwise. T^(l) = Σ_k λ_k^l t^k; without an index T stands for l = 1.
+limit, K = M unless stated otherwise. T^(l) = Σ_k λ_k^l t^k; without an index T stands for l = 1.
 
-Exact, for every T. On the plateau all students are one vector J = Σ_m w_m B_m with
+Everything here is exact for every T. On the plateau all students equal J = Σ_m w_m B_m with
 
     w_m = ratio · √[(1 + 2Q) / ((1 + Q)(1 + T_mm) − R_m²)],   R = T w,   Q = wᵀ T w,
 
 where ratio = (teacher scale) / (K · student scale), 1/M in the paper. Deviations of the students
 that sum to zero obey a closed linear equation in the M overlaps of each, whose matrix is that
-of `escape_rates`: no level enters but through T^(1) and T^(2). Closed forms for teachers that are
-alike are in `erf_uniform`.
+of `escape_rates`: the levels enter only through T^(1) and T^(2). Closed forms for uniform T are
+in `erf_uniform`.
 """
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from learndyn.numerics.types import Int
+from learndyn.runtime.types import Int
 from learndyn.theory.committee.state import Overlaps
 
 MOST_ITERATIONS = 10_000
@@ -35,13 +35,14 @@ def plateau_weights(T: ArrayLike, ratio: float | None = None) -> np.ndarray:
         w, (M,).
 
     Raises:
-        ValueError: where T is not square, or the iteration does not settle.
+        ValueError: if T is not square, or if the iteration does not converge.
     """
     T = square("T", T)
     ratio = 1 / len(T) if ratio is None else ratio
     w = np.full(len(T), ratio)
     for _ in range(MOST_ITERATIONS):
         last, w = w, ratio * _stretch(T, w)
+        # A few units of rounding: an exact repetition might never come.
         if np.abs(w - last).max() <= 4 * np.finfo(float).eps * np.abs(w).max():
             return w
     raise ValueError("T: got overlaps without a plateau; allowed are those of a teacher's weights")
@@ -71,10 +72,10 @@ def plateau_state(
 
 
 def equal_students_error(Q: float, R: ArrayLike, T: ArrayLike) -> float:
-    """ε_g where all K = M students have overlaps Q with each other and R_n with teachers (Eq. 19).
+    """ε_g if all K = M students have overlaps Q with each other and R_n with teachers (Eq. 19).
 
     (1/π)[M arcsin(Q/(1+Q)) + (1/M) Σ_nm arcsin(T_nm/√((1+T_nn)(1+T_mm))) −
-    2 Σ_n arcsin(R_n/√((1+Q)(1+T_nn)))], the print of Eq. 19 corrected.
+    2 Σ_n arcsin(R_n/√((1+Q)(1+T_nn)))], a correction of the published Eq. 19.
 
     Args:
         Q: Q^(1) of every pair of students.
@@ -82,7 +83,7 @@ def equal_students_error(Q: float, R: ArrayLike, T: ArrayLike) -> float:
         T: T^(1), (M, M).
 
     Returns:
-        The error; on the plateau where Q and R are its heights.
+        The error; that of the plateau if Q and R are those of the plateau.
     """
     T, R = square("T", T), np.asarray(R, dtype=np.float64)
     M, edge = len(T), np.sqrt(1 + np.diag(T))
@@ -92,14 +93,14 @@ def equal_students_error(Q: float, R: ArrayLike, T: ArrayLike) -> float:
 
 
 def near_plateau(T_levels: ArrayLike, lam: ArrayLike, size: float) -> Overlaps:
-    """The plateau (K = M) with every student moved to a teacher of its own.
+    """The plateau (K = M) with every student moved towards its own teacher.
 
     J_i = Σ_m w_m B_m + size · (B_i − mean of B): the deviations sum to zero.
 
     Args:
         T_levels: t^k, (L, M, M).
         lam: eigenvalues λ_k, (L,).
-        size: how far.
+        size: how far the students are moved.
 
     Returns:
         The overlaps.
@@ -111,11 +112,12 @@ def near_plateau(T_levels: ArrayLike, lam: ArrayLike, size: float) -> Overlaps:
 
 
 def equal_students(state: Overlaps) -> Overlaps:
-    """The projection on states in which all students are one vector, for `find_fixed_point`.
+    """The projection on states with equal students, for `find_fixed_point`.
 
-    It commutes with the drift there: Q becomes its mean over both students, R over the student.
+    Q is averaged over both students and R over the student. The drift keeps students equal.
     """
     Q, R = (a.mean(axes, keepdims=True) for a, axes in ((state.Q, (1, 2)), (state.R, 1)))
+    # Adding zeros broadcasts the means, for NumPy and traced arrays alike.
     return Overlaps(Q + 0 * state.Q, R + 0 * state.R, state.T)
 
 
@@ -155,15 +157,15 @@ def escape_rates(
 
 
 def second_mode_remainder(tau: float, second: float, grown: float) -> float:
-    """What the growth rate of students' spread lacks of 1/τ, relative, after growing by `grown`.
+    """A bound on how far the growth rate of the students' spread is below 1/τ, relative to it.
 
-    Of two modes that begin alike, with rates 1/τ and 1/τ₂, the second lowers the rate of their sum
-    by at most (1 − ρ) grown^−(1−ρ), ρ = τ/τ₂, where `grown` is by how much the first has grown.
+    Two modes start equal and grow at the rates 1/τ and 1/τ₂. The second lowers the rate of their
+    sum by at most (1 − ρ) grown^−(1−ρ), ρ = τ/τ₂, when the first has grown by the factor `grown`.
 
     Args:
         tau: e-folding time of the fastest mode.
-        second: of the next; negative where it decays.
-        grown: factor since they were alike.
+        second: e-folding time of the next mode; negative if it decays.
+        grown: growth factor of the fastest mode since both were equal.
 
     Returns:
         The bound.
@@ -179,7 +181,7 @@ def _stretch(T: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 
 def square(name: str, T: ArrayLike) -> np.ndarray:
-    """T in double precision, or a ValueError where it is not (M, M)."""
+    """T in double precision; a ValueError if it is not (M, M)."""
     T = np.asarray(T, dtype=np.float64)
     if T.ndim != 2 or T.shape[0] != T.shape[1]:
         raise ValueError(f"{name}: got shape {T.shape}; allowed is (M, M)")

@@ -9,7 +9,7 @@ l = 1.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from learndyn.numerics.types import Array, Int
+from learndyn.runtime.types import Array, Int
 from learndyn.theory.committee.plateau.erf import square
 
 
@@ -25,7 +25,7 @@ def uniform_part(T: ArrayLike) -> tuple[float, float]:
 
 
 def uniform_overlaps(T: float, D: float, M: Int) -> np.ndarray:
-    """T_nm of teachers that are alike: T on the diagonal, D/(M − 1) off it, (M, M)."""
+    """T_nm of uniform teachers: T on the diagonal, D/(M − 1) off it, (M, M)."""
     unit = np.eye(int(M))
     return T * unit + D / max(M - 1, 1) * (1 - unit)
 
@@ -33,7 +33,7 @@ def uniform_overlaps(T: float, D: float, M: Int) -> np.ndarray:
 def unevenness(T: ArrayLike) -> float:
     """How far T is from uniform: root mean square eigenvalue of T − uniform part, over T.
 
-    What does not change with the order of the teachers is uniform up to the square of this.
+    Quantities that are independent of the order of the teachers depend on it only by its square.
 
     Examples:
         >>> unevenness([[1.25, 0.5], [0.5, 1.25]])
@@ -59,7 +59,7 @@ def plateau_moments(
 ) -> tuple[Array | float, Array | float]:
     """(R*(l), Q*(l)) for uniform T: (R*, Q*) times (T^(l) + D^(l))/(T + D) (Eq. 98, corrected).
 
-    The print has T^(l)/T, and is wrong for D ≠ 0 (`errata.printed_eq98`).
+    The published factor is T^(l)/T, which is wrong for D ≠ 0 (`errata.printed_eq98`).
     """
     R, Q = plateau_overlaps(T, D, M)
     factor = (Tl + Dl) / (T + D)
@@ -90,7 +90,7 @@ def approximate_overlaps(T: ArrayLike) -> tuple[np.ndarray, float]:
 
 
 def approximate_moments(Tl: ArrayLike, T: ArrayLike) -> tuple[np.ndarray, float]:
-    """R*(l)_n and Q*(l), for any T (Eq. 96, with the factor 1/T^(1)_nn that the print lacks).
+    """R*(l)_n and Q*(l), for any T (Eq. 96, with the factor 1/T^(1)_nn, not printed there).
 
     Args:
         Tl: T^(l), (M, M).
@@ -130,14 +130,14 @@ def typical_escape_time(lam: ArrayLike, M: Int, eta: float) -> float:
 
 
 def overlap_escape(alpha: Array | float, r0: float, tau: float) -> Array:
-    """r(α) = r0 e^(α/τ_esc) (Eq. 114, whose exponent lacks λ_r in print)."""
+    """r(α) = r0 e^(α/τ_esc) (Eq. 114, whose published exponent lacks λ_r)."""
     return r0 * np.exp(np.asarray(alpha) / tau)
 
 
 def escape_depth(T: float, D: float, M: Int) -> float:
     """(ε* − ε_g)/r² for small r, with R_ii = R* + r and R_im = R* − r/(M−1) (Eq. 115, corrected).
 
-    The print has T in place of ((1+T)/2)² (`errata.printed_eq115`).
+    The published formula has T in place of ((1+T)/2)² (`errata.printed_eq115`).
     """
     S = T + D
     gap = ((1 + T) / 2) ** 2 - S**2 / (4 * M**2)
@@ -145,16 +145,15 @@ def escape_depth(T: float, D: float, M: Int) -> float:
 
 
 def error_escape(alpha: Array | float, r0: float, tau: float, T: float, D: float, M: Int) -> Array:
-    """ε* − ε_g = depth · r(α)², with e^(2α/τ_esc) (Eq. 115; the print has e^(α/τ_esc))."""
+    """ε* − ε_g = depth · r(α)², with e^(2α/τ_esc) (Eq. 115; published with e^(α/τ_esc))."""
     return escape_depth(T, D, M) * overlap_escape(alpha, r0, tau) ** 2
 
 
 def plateau_length(tau: float, constant: float, sigma_J: float, N: Int) -> float:
     """α_P − α_0 = τ_esc (constant − ½ ln σ_J² + ½ ln N) (Eqs. 12 and 117).
 
-    The constant is called D in the paper, ln(B/c). With c = σ_P/σ_J from a σ_P measured on R,
-    as App. C.4 takes it, ½ ln N counts a second time what σ_P ∝ 1/√N holds already: use
-    `escape_length`.
+    The constant, called D in the paper, is ln(B/c). With c = σ_P/σ_J from a measured σ_P, as in
+    App. C.4, ½ ln N is counted twice, since σ_P ∝ 1/√N already contains it: use `escape_length`.
     """
     return float(tau * (constant - np.log(sigma_J) + np.log(N) / 2))
 
@@ -173,14 +172,15 @@ def departure_size(R_star: float) -> float:
 
 
 def printed_extra_folds(N: Int) -> float:
-    """½ ln N: the e-folds that Eq. 117 adds to those of a σ_P that has its 1/√N already."""
+    """½ ln N, the e-folds that Eq. 117 counts twice if σ_P already falls as 1/√N."""
     return float(np.log(N) / 2)
 
 
 def length_remainder(M: Int) -> float:
-    """1 + ln M: e-folds by which `escape_length` may miss the end of the plateau.
+    """1 + ln M, the error in e-folds of `escape_length` at the end of the plateau.
 
-    The largest of M² deviations leaves first, and growth ends non-linear. An order, not a bound.
+    The largest of M² deviations leaves first, and the end of the growth is not linear. This is an
+    order of magnitude, not a bound.
     """
     return float(1 + np.log(M))
 

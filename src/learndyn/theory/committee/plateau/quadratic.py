@@ -7,11 +7,11 @@ over to any scales. `noise_strength` is η / batch, η in the formulas; 0 is the
 
 import numpy as np
 
-from learndyn.numerics.types import Array, Int
+from learndyn.runtime.types import Array, Int
 
 
 def norm_fixed_point(p: Int) -> float:
-    """Q̄ = p/(p+2), to which the student's norms go first (Eq. 10)."""
+    """Q̄ = p/(p+2), which the student's norms approach first (Eq. 10)."""
     return p / (p + 2)
 
 
@@ -50,7 +50,7 @@ def overlap_growth(t: Array | float, p: Int, p_star: Int, q0: float = 1.0) -> Ar
 
 
 def orthonormalised(Q: Array, rho: Array) -> Array:
-    """Q^(-1/2) ρ: overlaps of the start Q = I that leaves the plateau as a start (Q, ρ) does.
+    """Q^(-1/2) ρ, overlaps of a start with Q = I that leaves the plateau like the start (Q, ρ).
 
     While ρ is small, d log ρ_i/dt = ½ d log Q_i/dt + ω_ρ in the eigenbasis of Q, which does not
     turn: ρ(t) = e^(ω_ρ t) (Q(t)/Q(0))^½ ρ(0), and Q(t) goes to Q̄ I from every Q(0).
@@ -67,28 +67,28 @@ def orthonormalised(Q: Array, rho: Array) -> Array:
 
 
 def overlap_square(t: Array | float, p: Int, p_star: Int, epsilon: float) -> Array:
-    """|ρ(t)|² of starts on the plateau with ρ ~ N(0, ε²): by how much linearisation is wrong."""
+    """|ρ(t)|² of starts on the plateau with ρ ~ N(0, ε²), the error of the linearisation."""
     growth = overlap_growth(t, p, p_star, q0=norm_fixed_point(p))
     return p * p_star * (epsilon * growth) ** 2
 
 
 def settled_error(relaxations: float, overlap: Array | float) -> float:
-    """What so many relaxation times of the norm leave of it, and |ρ|², which acts on it."""
+    """The relative error of a relaxed norm: e^(−relaxations), plus |ρ|², which acts on it."""
     return float(np.exp(-relaxations) + np.max(np.square(overlap)))
 
 
 def largest_stretch(Q: Array) -> float:
-    """By how many e-folds Q^(-1/2) stretches or shrinks a direction at most: max |½ log Q_i|."""
+    """The most e-folds by which Q^(-1/2) stretches or shrinks a direction: max |½ log Q_i|."""
     return float(np.max(np.abs(np.log(np.linalg.eigvalsh(Q)))) / 2)
 
 
 def unlike_left(t: Array | float, p: Int, Q: Array) -> Array:
-    """‖Q − I‖ e^(−ω_Q t): what is left at t of the overlaps between students, spectral norm."""
+    """‖Q − I‖ e^(−ω_Q t), the overlaps between students left at time t, in the spectral norm."""
     return np.linalg.norm(np.asarray(Q) - np.eye(len(Q)), 2) * np.exp(-decay_rate(p) * t)
 
 
 def loss_time_scale(p_star: Int) -> float:
-    """p*/16, in which the loss reduction grows by e in t̃ = η α/p, whatever p is (Sec. 7.3)."""
+    """p*/16, the e-folding time of the loss reduction in t̃ = η α/p, for every p (Sec. 7.3)."""
     return p_star / 16
 
 
@@ -116,22 +116,40 @@ def half_loss_time(p: Int, p_star: Int, epsilon: float) -> float:
     return np.log(drop / (4 * epsilon**2 * norm_fixed_point(p))) / (2 * growth_rate(p, p_star))
 
 
-def plateau_norm(p: Int, p_star: Int, noise_strength: float) -> float:
-    """The norm q of the plateau at finite learning rate; NaN where there is none.
+def risk_of_norm(p: Int, p_star: Int, q: float) -> float:
+    """2/p* + 2 q²/p + (1 − q)², the risk at Q = q I, ρ = 0."""
+    return 2 / p_star + 2 * q**2 / p + (1 - q) ** 2
+
+
+def plateau_norm(p: Int, p_star: Int, noise_strength: float, label_variance: float = 0.0) -> float:
+    """The norm q of the plateau at a finite learning rate; NaN if there is no plateau.
 
     s = q (p+2)/p is the smaller root of
-    1 − s + (2η/p) [1 + 2/p* − 2 s + (p+4)/(p+2) s²] = 0.
+    1 − s + (2η/p) [1 + 2/p* + σ² − 2 s + (p+4)/(p+2) s²] = 0.
+
+    Args:
+        p: student units.
+        p_star: teacher units.
+        noise_strength: η / batch.
+        label_variance: σ², of the noise on labels.
+
+    Returns:
+        The norm.
     """
     k = 2 * noise_strength / p
-    quadratic = [k * (p + 4) / (p + 2), -1 - 2 * k, 1 + k * (1 + 2 / p_star)]
+    constant = 1 + k * (1 + 2 / p_star + label_variance)
+    quadratic = [k * (p + 4) / (p + 2), -1 - 2 * k, constant]
+    # At rate 0 the leading coefficient is 0, which `np.roots` strips: the equation is then linear.
     roots = np.roots(quadratic)
     real = roots[np.isreal(roots)].real
     return float(real.min() * norm_fixed_point(p)) if len(real) else float("nan")
 
 
-def plateau_growth_rate(p: Int, p_star: Int, noise_strength: float) -> float:
+def plateau_growth_rate(
+    p: Int, p_star: Int, noise_strength: float, label_variance: float = 0.0
+) -> float:
     """ω_ρ(η) = (4/p) [1 + 2/p* − s] at finite learning rate, s as in `plateau_norm`."""
-    s = plateau_norm(p, p_star, noise_strength) / norm_fixed_point(p)
+    s = plateau_norm(p, p_star, noise_strength, label_variance) / norm_fixed_point(p)
     return 4 / p * (1 + 2 / p_star - s)
 
 
@@ -145,11 +163,11 @@ def plateau_norm_rate(p: Int, p_star: Int, noise_strength: float) -> float:
 
 
 def trapping_learning_rate(p: Int, p_star: Int) -> float:
-    """η₀ = p p* (p+2)/(2 (p*+2)(p+p*+4)), at which ω_ρ(η) = 0: above it nothing leaves the plateau.
+    """η₀ = p p* (p+2)/(2 (p*+2)(p+p*+4)), where ω_ρ(η) = 0 and above which no student escapes.
 
-    For p = p* equal to that of `late_stage.quadratic.critical_learning_rate`, and up to twice as
-    large for p > p*. For p* = 2 it is `plateau_end`; for p* = 1 the plateau ends before, and the
-    answer is NaN.
+    It equals `late_stage.quadratic.critical_learning_rate` for p = p* and is up to twice as large
+    for p > p*. For p* = 2 it is `plateau_end`. For p* = 1 the plateau ends at a smaller rate, and
+    the result is NaN.
     """
     if p_star < 2:
         return float("nan")

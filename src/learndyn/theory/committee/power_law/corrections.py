@@ -1,13 +1,13 @@
-"""What the power laws of the linear student leave out (worschech2024scaling, App. B.2).
+"""Corrections to the power laws of the linear student (worschech2024scaling, App. B.2).
 
-Units and arguments are those of `learning_curve`: each approximation there has here the first
-term that it leaves out, as a bound where there is one.
+Units and arguments are those of `learning_curve`. For each approximation there, this file has the
+first term that it neglects, as a bound if one is known.
 """
 
 import numpy as np
 from scipy import special
 
-from learndyn.numerics.types import Array, Int
+from learndyn.runtime.types import Array, Int
 from learndyn.theory.committee.power_law import learning_curve
 from learndyn.theory.committee.power_law.learning_curve import Real, Reals
 
@@ -15,7 +15,7 @@ from learndyn.theory.committee.power_law.learning_curve import Real, Reals
 def sum_remainder(
     alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Real, sigma_J: Real
 ) -> np.ndarray:
-    """∫|f''| dk/8 over 1 … L: by how much at most sum − integral misses (f(1) + f(L))/2.
+    """∫|f''| dk/8 over 1 … L, a bound on the distance of sum − integral from (f(1) + f(L))/2.
 
     The remainder of Eq. 48 at order 0 is −∫ f'' A with −1/8 ≤ A ≤ 0. With p = 1 + β and
     u = x k^-p the second derivative vanishes where p u² − (1 + 3p) u + 1 + p = 0, so that
@@ -33,7 +33,7 @@ def sum_remainder(
 
 
 def gamma_remainder(alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Real) -> np.ndarray:
-    """The first term that α^-s − α_max^-s leaves out of Eq. 52, relative to it, for α < α_max.
+    """The first term of Eq. 52 beyond α^-s − α_max^-s, relative to it, for α < α_max.
 
     Γ(s, z) = Γ(s) − z^s/s + z^(1+s)/(1+s) − …, an alternating series for z < 1.
     """
@@ -47,7 +47,7 @@ def gamma_remainder(alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Re
 
 
 def decay_remainder(x: Real, *, beta: Real) -> float:
-    """(1−s)/x²: what the decay rate 1 of the second gamma function of Eq. 50 leaves out.
+    """(1−s)/x², the correction to the decay rate 1 of the second gamma function of Eq. 50.
 
     Γ(s, x) x^-s = e^-x/x (1 − (1−s)/x + …), x = 2 η λ₊ α: its logarithm, with ln x added, has the
     slope −1 + (1−s)/x² + ….
@@ -56,10 +56,10 @@ def decay_remainder(x: Real, *, beta: Real) -> float:
 
 
 def noise_factor(eta: Real) -> float:
-    """2/(2 − η): Eq. 6 over Eq. 8 where the error falls slowly (K = M, mean eigenvalue 1).
+    """2/(2 − η), the ratio of Eq. 6 to Eq. 8 if the error falls slowly (K = M, mean eigenvalue 1).
 
-    The fluctuations feed an error E back as η² ∫ k(α − α') E(α') dα', ∫ k = 1/(2η): with an E
-    that does not change over the memory of k, E = E_flow/(1 − η/2).
+    Fluctuations add η² ∫ k(α − α') E(α') dα' to an error E, with ∫ k = 1/(2η). If E is constant
+    over the memory of k, E = E_flow/(1 − η/2).
     """
     return float(2 / (2 - eta))
 
@@ -67,7 +67,7 @@ def noise_factor(eta: Real) -> float:
 def noise_remainder(
     alpha: Reals, *, lam_plus: Real, L: Int, beta: Real, eta: Real, sigma_J: Real
 ) -> Array:
-    """What `noise_factor` leaves out, relative to it: η/(2 − η) · ε(α)/ε(0), up to a number.
+    """The relative correction to `noise_factor`, η/(2 − η) · ε(α)/ε(0), up to a constant.
 
     k = −F'/(2η) with F = ε_flow/ε(0), so that the transforms are Ê = F̂/(1 − η/2 + (η/2) p F̂)
     exactly. For F = c α^-s the second term is η/(2 − η) · c α^-s · Γ(1−s)²/Γ(1−2s), where the

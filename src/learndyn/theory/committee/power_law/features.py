@@ -1,10 +1,10 @@
-"""A linear student of which only N_l directions are trained (worschech2024scaling, Sec. 4.3).
+"""A linear student with only N_l trained directions (worschech2024scaling, Sec. 4.3).
 
 Units of the paper: K = M = 1, N = L, the flow limit η → 0, α = steps/N, teacher entries of
-variance 1 and student entries of variance σ_J². The other N − N_l weights stay where they were
-drawn, which leaves an error that falls as N_l^-β on a power-law spectrum. Here the directions
-trained are those of the largest eigenvalues of the covariance (Eqs. 10, 11 and 71 to 79);
-`given_frame` and `random_frame` leave its eigenbasis.
+variance 1 and student entries of variance σ_J². The other N − N_l weights keep their initial
+values, which leaves an error that falls as N_l^-β on a power-law spectrum. Here the trained
+directions are those of the largest eigenvalues of the covariance (Eqs. 10, 11 and 71 to 79);
+`given_frame` and `random_frame` treat directions outside the eigenbasis.
 """
 
 from typing import NamedTuple
@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from learndyn.numerics.types import Array, Int
+from learndyn.runtime.types import Array, Int
 from learndyn.theory.committee.power_law import learning_curve
 from learndyn.theory.committee.power_law.learning_curve import Real, Reals
 
 
 def exponent(beta: Real) -> float:
-    """−β: the asymptotic error goes as N_l to this, for N_l ≪ L."""
+    """−β, the exponent of the asymptotic error in N_l, for N_l ≪ L."""
     return -float(beta)
 
 
@@ -59,7 +59,7 @@ def asymptote(lam: ArrayLike, n_trainable: Int, *, sigma_J: Real) -> float:
 
 
 class Excess(NamedTuple):
-    """ε/Eq. 71 − 1 as α → ∞: its first order in η, the whole of it, and a bound from above."""
+    """ε/Eq. 71 − 1 as α → ∞: its first order in η, its exact value, and an upper bound."""
 
     first_order: float
     exact: float
@@ -67,14 +67,14 @@ class Excess(NamedTuple):
 
 
 def sampling_excess(x: ArrayLike, n_trainable: Int, *, eta: Real) -> Excess:
-    """By how much steps of finite size lift the asymptote, on examples of any distribution.
+    """The relative increase of the asymptote by a finite learning rate, for any examples.
 
     The error of the fixed directions keeps the trained ones moving. Stationarity of their
     squared weights gives the first order η ⟨|x̃|² |x̂|²⟩/(2N ⟨|x̂|²⟩), averaged over teacher and
-    student, with x̃ the trained and x̂ the fixed coordinates of an example. The whole of it lies
-    between that and that over 1 − η max|x̃|²/(2N). For Gaussian x the first order is
-    η Σ_{k≤N_l} λ_k/(2N). The whole of it is Σ_{k≤N_l} λ_k V_kk/Σ_{k>N_l} λ_k, where the mean V of
-    ṽṽᵀ, ṽ the trained weights less the teacher's, solves
+    student, with x̃ the trained and x̂ the fixed coordinates of an example. The exact value lies
+    between this and this divided by 1 − η max|x̃|²/(2N). For Gaussian x the first order is
+    η Σ_{k≤N_l} λ_k/(2N). The exact value is Σ_{k≤N_l} λ_k V_kk/Σ_{k>N_l} λ_k, where the mean V of
+    ṽṽᵀ, with ṽ the trained weights minus the teacher's, solves
     λ_i V_ij + V_ij λ_j = (η/N) ⟨x̃_i x̃_j (x̃ᵀVx̃ + |x̂|²)⟩.
 
     Args:
@@ -83,7 +83,7 @@ def sampling_excess(x: ArrayLike, n_trainable: Int, *, eta: Real) -> Excess:
         eta: learning rate.
 
     Returns:
-        The relative excess; the bound is infinite, and the whole NaN, where η max|x̃|² ≥ 2N.
+        The relative excess; the bound is infinite, and the exact value NaN, if η max|x̃|² ≥ 2N.
     """
     x = np.asarray(x, dtype=np.float64)
     n, N = checked_trainable(n_trainable, x.shape[1] - 1), x.shape[1]
@@ -96,7 +96,7 @@ def sampling_excess(x: ArrayLike, n_trainable: Int, *, eta: Real) -> Excess:
 
 
 def _whole_excess(x: np.ndarray, fixed: np.ndarray, rate: float) -> float:
-    """Σ λ_k V_kk/⟨|x̂|²⟩ by iteration, which contracts by η max|x̃|²/(2N) at least."""
+    """Σ λ_k V_kk/⟨|x̂|²⟩ by iteration, which contracts at least by the factor η max|x̃|²/(2N)."""
     lam = np.mean(x**2, axis=0)
     scale, kicked, last = rate / len(x) / np.add.outer(lam, lam), fixed, np.inf
     while True:
@@ -164,7 +164,7 @@ def error_integral(
 
 
 def checked_trainable(n_trainable: Int, N: int) -> int:
-    """N_l, or a ValueError where it is not an integer in 1 … N."""
+    """N_l; a ValueError if it is not an integer in 1 … N."""
     whole = isinstance(n_trainable, int | np.integer) and not isinstance(n_trainable, bool)
     if not whole or not 1 <= n_trainable <= N:
         raise ValueError(f"n_trainable: got {n_trainable!r}; allowed is an integer in 1 to {N}")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from learndyn.numerics.types import Array, Int
+from learndyn.runtime.types import Array, Int
 from learndyn.theory.committee.power_law.features import checked_trainable
 from learndyn.theory.committee.power_law.learning_curve import Real, Reals
 
@@ -102,7 +102,7 @@ def mean_asymptote(Sigma: ArrayLike, n_trainable: Reals, *, sigma_J: Real) -> Ar
         G = np.linalg.cholesky(Sigma)
     except np.linalg.LinAlgError:
         raise ValueError(
-            "Sigma: got a matrix that is not positive definite; allowed is one"
+            "Sigma: got a matrix that is not positive definite; allowed is a positive definite one"
         ) from None
     columns = np.sum(G**2, axis=0)  # zero above the diagonal, so the last block is all of them
     tail = np.append(np.cumsum(columns[::-1])[::-1], 0.0)

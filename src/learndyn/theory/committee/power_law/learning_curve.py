@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy import special
 
-from learndyn.numerics.types import Array, Int
+from learndyn.runtime.types import Array, Int
 
 Real: TypeAlias = float | Int
 Reals: TypeAlias = Real | Sequence[Real] | np.ndarray
@@ -27,7 +27,7 @@ def lam_plus(L: Int, beta: Real) -> float:
 
 
 def exponent(beta: Real) -> float:
-    """β/(1+β): the error falls as α to minus this, inside the window."""
+    """s = β/(1+β): inside the window the error falls as α^-s."""
     return float(beta / (1 + beta))
 
 
@@ -75,8 +75,8 @@ def error_power_law(
 def integral(alpha: Reals, first: Real, last: Real, lam_plus: Real, beta: Real, eta: Real) -> Array:
     """∫ k^-(1+β) exp(−x k^-(1+β)) dk from `first` to `last`, x = 2 η λ₊ α.
 
-    x^-s [Γ(s, x/last^(1+β)) − Γ(s, x/first^(1+β))]/(1+β), and its limit where x → 0, in which
-    the difference of the two would cancel. `first` may be 0 where x > 0.
+    It is x^-s [Γ(s, x/last^(1+β)) − Γ(s, x/first^(1+β))]/(1+β); at x = 0, where the two cancel,
+    its limit is used. `first` may be 0 if x > 0.
     """
     s, x = exponent(beta), 2 * eta * lam_plus * np.asarray(alpha, dtype=np.float64)
     near, far = _argument(x, last, beta), _argument(x, first, beta)
@@ -86,9 +86,9 @@ def integral(alpha: Reals, first: Real, last: Real, lam_plus: Real, beta: Real, 
     lower = special.gammainc(s, np.where(small, far, 1)) - special.gammainc(s, near)
     upper = special.gammaincc(s, near) - special.gammaincc(s, far)
     positive = np.where(x > 0, x, 1.0)
-    found = special.gamma(s) / (1 + beta) * positive**-s * np.where(small, lower, upper)
+    value = special.gamma(s) / (1 + beta) * positive**-s * np.where(small, lower, upper)
     at_zero = (float(first) ** -beta - float(last) ** -beta) / beta if first > 0 else np.inf
-    return np.where(x > 0, found, at_zero)
+    return np.where(x > 0, value, at_zero)
 
 
 def window(*, lam_plus: Real, L: Int, beta: Real, eta: Real) -> tuple[float, float]:
@@ -118,7 +118,7 @@ def end_correction(
     """(f(1) + f(L))/2, the order 0 of Euler-Maclaurin's sum minus integral (Eq. 48).
 
     The gap differs from it by at most ∫|f''|/8. App. B.2 calls it an upper bound for
-    2 η λ₊ α > 1; the gap lies above it at times, by up to two percent of the error (β ≤ 1.5).
+    2 η λ₊ α > 1, but the gap can exceed it by up to two percent of the error (β ≤ 1.5).
     """
     x = 2 * eta * lam_plus * np.asarray(alpha, dtype=np.float64)
     f = lambda k: float(k) ** -(1 + beta) * np.exp(-_argument(x, k, beta))

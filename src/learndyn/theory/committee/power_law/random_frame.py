@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize
 
-from learndyn.numerics.types import Int
+from learndyn.runtime.types import Int
 from learndyn.theory.committee.power_law.features import asymptote
 from learndyn.theory.committee.power_law.learning_curve import Real
 
@@ -33,17 +33,18 @@ def mean_asymptote(lam: ArrayLike, n_trainable: Int, *, sigma_J: Real) -> float:
     least = asymptote(lam, n_trainable, sigma_J=sigma_J)  # checks N_l
     if n == len(lam):
         return least
+    # In the logarithm of κ, which spans many orders of magnitude.
     excess = lambda log: np.sum(lam / (lam + np.exp(log))) - n
     # Σ λ/(λ+κ) is below Σλ/κ, and at least N λ_N/(λ_N + κ): equal for a flat spectrum.
     low = np.log(lam[-1] * (len(lam) - n) / n) - 1
     high = np.log(np.sum(lam) / n)
-    found = optimize.root_scalar(excess, bracket=(low, high), xtol=1e-14, rtol=1e-14)
-    kappa = np.exp(found.root)
+    root = optimize.root_scalar(excess, bracket=(low, high), xtol=1e-14, rtol=1e-14).root
+    kappa = np.exp(root)
     return float((1 + sigma_J**2) * kappa * n / (2 * len(lam)))
 
 
 def excess(beta: Real) -> float:
-    """Error in a random frame over that in the eigenbasis, 1 ≪ N_l ≪ N on a power law.
+    """The ratio of the errors in a random frame and in the eigenbasis, 1 ≪ N_l ≪ N, power law.
 
     β C^(1+β) with C = (π/(1+β))/sin(π/(1+β)), from Σ_k → ∫_0^∞ dk: both fall as N_l^-β.
     """

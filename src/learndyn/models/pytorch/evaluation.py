@@ -1,0 +1,211 @@
+"""Calls a PyTorch module with other weights than its own, without changing it."""
+
+import contextlib
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+from unittest import mock
+
+# Imported by name, as Any: type checkers would need the types of PyTorch, which is optional.
+torch: Any = importlib.import_module("torch")
+nn = torch.nn
+functional = importlib.import_module("torch.nn.functional")
+checkpoints = importlib.import_module("torch.utils.checkpoint")
+overrides = importlib.import_module("torch.overrides")
+EMBEDDINGS = (functional.embedding, functional.embedding_bag)
+DEVICES = ("cpu", "cuda", "mps", "xpu")
+
+
+def trainable(module: Any) -> dict[str, Any]:
+    """The weights: copies of the parameters that require gradients; shared ones occur once."""
+    with torch.inference_mode(False), torch.no_grad():
+        return {n: p.detach().clone() for n, p in module.named_parameters() if p.requires_grad}
+
+
+def call(module: Any, weights: Mapping[str, Any], x: Any) -> Any:
+    """Outputs at given weights, (examples, …); the module is not changed."""
+    before, drawn = _generator_states(x), False
+    try:
+        with _holding(module, weights), _Derivable(x.device.type):
+            outputs = module(x.clone())  # modules may change their inputs
+    finally:
+        after = _generator_states(x)
+        drawn = not all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+        if drawn:  # also after an error: the user's random numbers are not to change
+            _set_generator_states(before, x)
+    if drawn:
+        raise ValueError("model: it draws random numbers; allowed is one without, module.eval()")
+    return _outputs(outputs, x)
+
+
+@contextlib.contextmanager
+def _holding(module: Any, weights: Mapping[str, Any]) -> Iterator[None]:
+    """Puts weights, and copies of all other tensors, into a module for the time of one call.
+
+    They replace the module's own tensors wherever a part holds them: as parameters, as buffers, in
+    plain attributes, lists and dicts. Afterwards everything is restored, including attributes that
+    the call changed. A part that is used in several places is treated once.
+    """
+    own: dict[int, Any] = {}
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        own[id(tensor)] = weights[name] if name in weights else tensor.detach().clone()
+    parts = [vars(part) for part in module.modules()]
+    kept = [(attributes, dict(attributes), _contents(attributes)) for attributes in parts]
+    try:
+        for attributes, _, containers in kept:
+            for container in (attributes, *(c for c, _ in containers)):
+                _replace(container, own)
+            # Backward hooks may change gradients, which would then not be derivatives.
+            attributes.update(_backward_hooks={}, _backward_pre_hooks={})
+        yield
+    finally:
+        for attributes, before, containers in kept:
+            attributes.clear()
+            attributes.update(before)
+            for container, contents in containers:
+                if container or contents:
+                    container.clear()
+                    fill = container.extend if isinstance(container, list) else container.update
+                    fill(contents)
+
+
+def _contents(attributes: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """Lists, dicts and sets among the attributes, each with a copy of its contents."""
+    kinds = dict | list | set
+    return [(each, each.copy()) for each in attributes.values() if isinstance(each, kinds)]
+
+
+def _replace(container: Any, own: dict[int, Any]) -> None:
+    """Replaces the module's tensors by those in `own`, and all other tensors by copies."""
+    if not container or isinstance(container, set):
+        return
+    places = enumerate(container) if isinstance(container, list) else container.items()
+    for place, value in places:
+        if isinstance(value, torch.Tensor):
+            container[place] = own[id(value)] if id(value) in own else value.detach().clone()
+
+
+class _Derivable(overrides.TorchFunctionMode):
+    """A mode in which PyTorch functions have true derivatives in the precision of the weights.
+
+    Args:
+        device: the type of the device, such as "cpu".
+    """
+
+    def __init__(self, device: str):
+        super().__init__()
+        self.device = device
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if torch.is_autocast_enabled(self.device):
+            raise ValueError(
+                "model: got one that calls torch.autocast; allowed is one that computes in the "
+                "precision of its weights"
+            )
+        if func in EMBEDDINGS:
+            return _embedding(func, inspect.signature(func).bind(*args, **(kwargs or {})))
+        return func(*args, **(kwargs or {}))
+
+
+def _embedding(function: Any, bound: inspect.BoundArguments) -> Any:
+    """An embedding whose forward and backward derivatives are dense and agree."""
+    options = bound.arguments
+    if options.get("max_norm") is not None or options.get("scale_grad_by_freq"):
+        raise ValueError(
+            "model: got one that calls embedding(max_norm=…, scale_grad_by_freq=…); allowed is "
+            "one without, whose gradients are derivatives"
+        )
+    options["sparse"], fixed = False, options.get("padding_idx")
+    # PyTorch gives the padding row the derivative 0 in backward mode only.
+    if function is functional.embedding and fixed is not None:
+        weight = options["weight"]
+        is_fixed = torch.arange(len(weight), device=weight.device) == fixed % len(weight)
+        options["weight"] = torch.where(is_fixed[:, None], weight.detach(), weight)
+    return function(*bound.args, **bound.kwargs)
+
+
+def _outputs(outputs: Any, x: Any) -> Any:
+    if not isinstance(outputs, torch.Tensor):
+        raise ValueError(f"outputs: got a {type(outputs).__name__}; allowed is one tensor")
+    if outputs.ndim == 0 or len(outputs) != len(x):
+        came = f"shape {tuple(outputs.shape)} for {len(x)} examples"
+        raise ValueError(f"outputs: got {came}; allowed is (examples, …)")
+    if outputs.dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"outputs: got {outputs.dtype}; allowed is float32 or float64")
+    return outputs
+
+
+def flat(outputs: Any) -> Any:
+    """Outputs as (examples, outputs)."""
+    return outputs.reshape(len(outputs), -1)
+
+
+def _generator_states(x: Any) -> list[Any]:
+    """The states of the random generators, of the CPU and of the device of x."""
+    on_device = [torch.cuda.get_rng_state(x.device)] if x.is_cuda else []
+    return [torch.random.get_rng_state(), *on_device]
+
+
+def _set_generator_states(states: list[Any], x: Any) -> None:
+    torch.random.set_rng_state(states[0])
+    if len(states) > 1:
+        torch.cuda.set_rng_state(states[1], x.device)
+
+
+class _Kept:
+    """Replaces a checkpoint: the function is called once, and its intermediate values are kept."""
+
+    @staticmethod
+    def apply(function: Any, preserve: bool, *args: Any) -> Any:
+        return function(*args)
+
+    @staticmethod
+    def around(*args: Any, **kwargs: Any) -> Iterator[None]:
+        """A generator that does nothing before and after the call."""
+        yield
+
+
+CHECKPOINTS = {
+    "CheckpointFunction": _Kept,
+    "_checkpoint_without_reentrant_generator": _Kept.around,
+}
+
+
+@contextlib.contextmanager
+def derivatives() -> Iterator[None]:
+    """A context in which operations have forward and backward derivatives, for any user settings.
+
+    Compiled parts run uncompiled, checkpoints keep their intermediate values (which they would
+    otherwise recompute later, at other weights), and autocast is off.
+    """
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # the fast path has no derivative
+    try:
+        with contextlib.ExitStack() as stack:
+            for setting in _settings():
+                stack.enter_context(setting)
+            yield
+    except NotImplementedError as error:
+        why = str(error).strip().partition("\n")[0]
+        raise ValueError(
+            f"model: PyTorch cannot differentiate it ({why}); allowed is a differentiable module"
+        ) from None
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+def _settings() -> Iterator[Any]:
+    yield torch.inference_mode(False)
+    yield torch.enable_grad()
+    yield torch.jit.optimized_execution(False)  # optimised, scripted functions lose tangents
+    # The other attention kernels do not have all derivatives.
+    yield torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
+    for name, kept in CHECKPOINTS.items():
+        if hasattr(checkpoints, name):  # private names, which another release may not have
+            yield mock.patch.object(checkpoints, name, kept)
+    for device in filter(torch.is_autocast_enabled, DEVICES):
+        yield torch.autocast(device, enabled=False)
+    if "torch._dynamo" in sys.modules:  # else nothing is compiled
+        yield torch.compiler.set_stance("force_eager")

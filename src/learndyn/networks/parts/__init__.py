@@ -1,0 +1,1 @@
+"""What architectures are made of: affine maps, activations, initialisations."""

@@ -1,0 +1,84 @@
+"""Distributions from which the rows of a weight matrix are drawn."""
+
+import abc
+
+import numpy as np
+
+from learndyn.numerics.linalg import orthonormal_rows
+from learndyn.runtime.checks import positive
+from learndyn.runtime.types import Number
+from learndyn.runtime.values import Value
+
+
+class AbstractInitialisation(Value):
+    """A distribution for the rows of a weight matrix.
+
+    Theories know the overlaps of `Normal`, `Orthonormal` and `Typical` in closed form. From any
+    other distribution, such as your own subclass, they sample weights and take the overlaps of
+    these.
+    """
+
+    @property
+    @abc.abstractmethod
+    def variance(self) -> float:
+        """The mean square of an entry: the expected overlap of a row with itself, per dimension."""
+
+    @abc.abstractmethod
+    def sample(self, rng: np.random.Generator, units: int, dim: int) -> np.ndarray:
+        """Weights (units, dim) from the distribution, in float64."""
+
+
+class Normal(AbstractInitialisation):
+    """Independent entries of mean 0 and standard deviation `std`.
+
+    Args:
+        std: standard deviation of an entry.
+    """
+
+    std: np.ndarray
+
+    def __init__(self, std: Number):
+        self.std = positive("std", std)
+
+    @property
+    def variance(self) -> float:
+        return float(self.std**2)
+
+    def sample(self, rng: np.random.Generator, units: int, dim: int) -> np.ndarray:
+        return self.std * rng.standard_normal((units, dim))
+
+
+class Orthonormal(AbstractInitialisation):
+    """Orthogonal rows with |w|² = norm² N, uniform over all such sets.
+
+    Args:
+        norm: length of a row in units of √N.
+    """
+
+    norm: np.ndarray
+
+    def __init__(self, norm: Number = 1.0):
+        self.norm = positive("norm", norm)
+
+    @property
+    def variance(self) -> float:
+        return float(self.norm**2)
+
+    def sample(self, rng: np.random.Generator, units: int, dim: int) -> np.ndarray:
+        return self.norm * np.sqrt(dim) * orthonormal_rows(rng.standard_normal((units, dim)))
+
+
+class Typical(AbstractInitialisation):
+    """Weights whose overlaps equal their expectation under `Normal(1)`: nothing is drawn.
+
+    The rows are orthogonal in every covariance level, with |P_l w|² = N_l, and orthogonal to those
+    of the other network if it is `Typical` too. If the other network's weights are sampled, the
+    directions of the rows are random.
+    """
+
+    @property
+    def variance(self) -> float:
+        return 1.0
+
+    def sample(self, rng: np.random.Generator, units: int, dim: int) -> np.ndarray:
+        raise ValueError("init: got Typical() without a theory; allowed is Normal or Orthonormal")

@@ -1,1 +1,0 @@
-"""PyTorch modules as models. Imported only where one is given: PyTorch is an extra."""

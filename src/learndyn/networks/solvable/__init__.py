@@ -1,0 +1,1 @@
+"""Networks with theories, and teachers: committees, deep linear and quadratic networks."""

@@ -1,0 +1,226 @@
+"""The arguments of probes, checked: a model, examples and a loss."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+
+from learndyn.models import Model, Probeable, as_model
+from learndyn.models.model import inputs_of
+from learndyn.problems import AbstractLoss
+from learndyn.problems.losses import loss_given
+from learndyn.problems.targets import checked_targets
+from learndyn.runtime.checks import a_kind, finite, instance, positive_int
+from learndyn.runtime.precision import compiled_in_float64
+from learndyn.runtime.types import Array, Weights
+from learndyn.tangent import forward
+
+Nodes = dict[str, Array]
+ArrayLike = Any  # a NumPy or JAX array, or a PyTorch tensor
+
+
+class Local(NamedTuple):
+    """Derivatives at one example, by node.
+
+    Attributes:
+        at_nodes: ∂loss/∂node.
+        gradient: ∂loss/∂weights.
+        pull: cotangents of nodes → cotangents of weights, at fixed inputs of every node.
+    """
+
+    at_nodes: Nodes
+    gradient: Weights
+    pull: Any
+
+
+class LabelledModel(eqx.Module):
+    """A model with labelled examples and a loss.
+
+    Args:
+        model: the network with its weights.
+        x: inputs, (examples, …).
+        y: targets or labels.
+        loss: None is `SquaredLoss(0.5)`.
+    """
+
+    model: Model
+    x: Array
+    y: Array
+    loss: AbstractLoss
+
+    def __init__(self, model: Any, x: Array, y: Array, loss: AbstractLoss | None):
+        self.model, self.x, self.y, self.loss = labelled(with_nodes(model), x, y, loss)
+
+    def losses(self, output: Array, y: Array) -> Array:
+        """The loss of every example."""
+        return self.loss.each(output, y, output.ndim - 1)
+
+    def mean_loss(self, weights: Weights) -> Array:
+        """The loss, averaged over all examples."""
+        x, y = self.arrays()
+        output = self.model.network(weights, x)
+        return self.loss(output, y, output.ndim - 1)
+
+    def arrays(self) -> tuple[Array, Array]:
+        """All examples; inputs and targets that are floats have the precision of the weights."""
+        return inputs_of(self.model, self.x), inputs_of(self.model, self.y)
+
+    def local(self, x: Array, y: Array) -> Local:
+        """The derivatives at one example that node perturbation estimates."""
+        network, weights = self.model.network, self.model.weights
+        x, y = x[None], y[None]
+        nodes, pull = jax.vjp(lambda w: forward(network, w, x, local=True)[1], weights)
+        loss = lambda taps: self.losses(forward(network, weights, x, taps)[0], y)[0]
+        at_nodes = jax.grad(loss)(jax.tree.map(jnp.zeros_like, nodes))
+        return Local(at_nodes, pull(at_nodes)[0], lambda cotangents: pull(cotangents)[0])
+
+
+def with_nodes(model: Any) -> Model:
+    """A JAX model, whose nodes are marked by `tap`, or a one-line error for other models."""
+    return instance("model", as_model(model), Model, "a JAX network, whose nodes `tap` marks")
+
+
+def square(tree: Any) -> Array:
+    """The sum of squares of all entries."""
+    return jnp.asarray(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(tree)))
+
+
+class MeanLoss(eqx.Module):
+    """The loss as a function of the outputs for given examples, averaged over them.
+
+    Args:
+        loss: of one example.
+        y: targets or labels.
+    """
+
+    loss: AbstractLoss
+    y: Array
+
+    def __call__(self, output: Array) -> Array:
+        y = jnp.asarray(self.y)
+        y = y.astype(output.dtype) if jnp.issubdtype(y.dtype, jnp.floating) else y
+        return self.loss(output, y, output.ndim - 1)
+
+    @compiled_in_float64
+    def gradient(self, output: Array) -> Array:
+        """∂loss/∂output, of the outputs' shape."""
+        return jax.grad(self)(output)
+
+
+def as_array(name: str, value: Any) -> Array:
+    """A value as a JAX or NumPy array; also from PyTorch tensors."""
+    array = value
+    if not isinstance(value, jax.Array | np.ndarray):
+        try:
+            array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+        except Exception as error:  # some objects raise when they are converted
+            why = str(error).strip().partition("\n")[0]
+            allowed = "allowed is an array of real numbers"
+            raise ValueError(
+                f"{name}: got something that is not an array ({why}); {allowed}"
+            ) from None
+    real = (jnp.floating, jnp.integer, jnp.bool_)
+    if not any(jnp.issubdtype(array.dtype, kind) for kind in real):
+        came = a_kind(value) if array.dtype == object else array.dtype
+        raise ValueError(f"{name}: got {came}; allowed is an array of real numbers")
+    return array
+
+
+def checked_inputs(name: str, x: Any) -> Array:
+    """Inputs as an array whose first axis is that of the examples, or a one-line error."""
+    x = as_array(name, x)
+    if x.ndim == 0 or len(x) == 0:
+        raise ValueError(
+            f"{name}: got shape {x.shape}; allowed is (examples, …) with at least one example"
+        )
+    return x
+
+
+def labelled(
+    model: Any, x: ArrayLike, y: ArrayLike, loss: AbstractLoss | None
+) -> tuple[Any, Array, Array, AbstractLoss]:
+    """A model, inputs, targets and a loss that fit each other, or a one-line error.
+
+    Examples that the loss ignores are removed.
+    """
+    model, x, loss = as_model(model), checked_inputs("x", x), loss_given(loss, None)
+    y = as_array("y", y)
+    if y.ndim == 0 or len(y) != len(x):
+        raise ValueError(
+            f"y: got shape {y.shape}; allowed is one target for each of {len(x)} examples"
+        )
+    y = checked_targets("y", y, loss, output_shape(model, x))
+    counted = loss.counted(y)
+    if counted is None:
+        return model, x, y, loss
+    if is_traced(y):
+        raise ValueError(f"y: got labels that are being traced; allowed with {loss} are known ones")
+    keep = np.asarray(counted)
+    return model, x[keep], y[keep], loss
+
+
+def output_shape(model: Probeable, x: Array) -> tuple[int, ...]:
+    """The shape of the outputs for one example, or an error if they depend on other examples.
+
+    Two examples are evaluated together, and each together with a copy of itself. Batches of the
+    same size are rounded alike, so that the outputs differ by more than √ε only if one example
+    enters the outputs of the other. (√ε rather than ε, since the order of sums may vary on
+    accelerators.) Nothing is evaluated while tracing.
+    """
+    if is_traced(model, x):
+        model.outputs_each(x)
+        return tuple(eqx.filter_eval_shape(model.outputs, x[:1]).shape[1:])
+    if not isinstance(model, Model):  # a PyTorch module may have side effects: checked first
+        model.outputs_each(x)
+    # An equal second example would hide a dependence: one that differs is needed.
+    rows = np.asarray(x[np.array([0, len(x) // 2, len(x) - 1])])
+    other = next((row for row in rows if np.any(row != rows[0])), np.zeros_like(rows[0]))
+    try:
+        together: Any = model.outputs(np.stack([rows[0], other]))
+    except Exception:
+        model.outputs_each(x)  # slower, but explains what is wrong
+        raise
+    array = isinstance(together, np.ndarray) and together.shape[:1] == (2,)
+    if not array or not np.issubdtype(together.dtype, np.floating):
+        model.outputs_each(x)
+    for i, row in enumerate((rows[0], other)):
+        alone = model.outputs(np.stack([row, row]))
+        scale = np.max(np.abs(together[i]), initial=0, where=np.isfinite(together[i]))
+        allowed = np.finfo(together.dtype).eps ** 0.5 * scale
+        if not np.allclose(together[i], alone[i], rtol=0, atol=allowed, equal_nan=True):
+            raise ValueError(
+                "model: got outputs that depend on the other examples of the batch; allowed is a "
+                "model that treats each example by itself (batch normalisation in inference mode)"
+            )
+    return together.shape[1:]
+
+
+def is_traced(*trees: Any) -> bool:
+    """Whether any leaf is being traced by JAX, for example inside `simulate`."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
+
+
+def untraced(array: Array) -> Array:
+    """An array as NumPy, unless it is being traced."""
+    return array if is_traced(array) else np.asarray(array)
+
+
+def known(model: Probeable, name: str, values: Array) -> Array:
+    """The values if they are finite or traced, else an error that names the cause."""
+    if not is_traced(values) and not np.all(np.isfinite(values)):
+        # Weights come first, since values that are not finite usually follow from them.
+        finite("weights", np.asarray(model.vector()))
+        finite(name, np.asarray(values))
+    return values
+
+
+def part_of(name: str, k: Any, size: int, what: str) -> int:
+    """A number of eigenvalues up to `size`, or a one-line error; None means all of them."""
+    if k is None:
+        return size
+    if positive_int(name, k) > size:
+        raise ValueError(f"{name}: got {k}; allowed are up to {size} {what}, the size of the space")
+    return int(k)

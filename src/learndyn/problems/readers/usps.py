@@ -1,0 +1,70 @@
+"""The handwritten digits of the U.S. Postal Service, from HDF5 or text files."""
+
+import gzip
+import os
+import pathlib
+import zlib
+
+import h5py
+import numpy as np
+
+from learndyn.problems.readers.files import Images, folder_of, missing
+
+SIDE = 16
+_SOURCE = "https://hastie.su.domains/ElemStatLearn/data.html (zip.train.gz, zip.test.gz)"
+_PARTS = ("train", "test")
+
+
+def usps(folder: str | os.PathLike | None = None) -> Images:
+    """USPS: the 7291 training images of 16 × 16 pixels, then the 2007 of the test set.
+
+    There are two formats: `usps.h5` with train/data, train/target, test/data and test/target,
+    pixels from 0 to 1; or `zip.train.gz` and `zip.test.gz`, a line per image, the digit and 256
+    pixels from −1 to 1, which are brought to 0 … 1 here.
+
+    Args:
+        folder: the folder that holds `usps`, or that folder itself; None uses the
+            environment variable LEARNDYN_DATA.
+
+    Returns:
+        The images, pixels from 0 (paper) to 1 (ink).
+
+    Raises:
+        ValueError: if the folder or its files are missing or have another format.
+    """
+    root = folder_of("usps", folder)
+    packed = root / "usps.h5"
+    parts = [_from_hdf5(packed, p) if packed.is_file() else _from_text(root, p) for p in _PARTS]
+    pixels, labels = (np.concatenate(both) for both in zip(*parts, strict=True))
+    images = pixels.reshape(-1, 1, SIDE, SIDE)
+    return Images(images, labels, f"USPS, {len(labels)} images", len(parts[0][1]))
+
+
+def _from_hdf5(path: pathlib.Path, part: str) -> tuple[np.ndarray, np.ndarray]:
+    try:
+        with h5py.File(path) as file:
+            data, target = (np.asarray(file[f"{part}/{name}"]) for name in ("data", "target"))
+    except (OSError, KeyError):
+        expected = f"no HDF5 file with {part}/data and {part}/target"
+        raise ValueError(f"{path.name}: is {expected}; allowed is such a file") from None
+    return _checked(f"{part} in {path.name}", data, target)
+
+
+def _from_text(root: pathlib.Path, part: str) -> tuple[np.ndarray, np.ndarray]:
+    path = root / f"zip.{part}.gz"
+    if not path.is_file():
+        raise missing(f"usps.h5 or {path.name}", root, _SOURCE)
+    try:
+        with gzip.open(path, "rt") as file:
+            rows = np.loadtxt(file, dtype=np.float32, ndmin=2)
+    except (EOFError, gzip.BadGzipFile, zlib.error, ValueError):
+        raise ValueError(f"{path.name}: is no gzip file with rows of numbers") from None
+    return _checked(path.name, (rows[:, 1:] + 1) / 2, rows[:, 0])
+
+
+def _checked(name: str, pixels: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    wanted = (len(labels), SIDE * SIDE)
+    if pixels.shape != wanted or labels.ndim != 1:
+        came = f"pixels of shape {pixels.shape} and labels of shape {labels.shape}"
+        raise ValueError(f"{name}: has {came}; allowed are {SIDE * SIDE} pixels for each label")
+    return pixels, labels.astype(np.int64)

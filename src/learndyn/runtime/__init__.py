@@ -1,0 +1,1 @@
+"""How computations are run: checks, precision, progress, interruption, memory. No mathematics."""

@@ -1,0 +1,81 @@
+"""A kept result stands if the quick preset gives the same numbers, whatever its study's words."""
+
+import json
+
+import pytest
+
+from learndyn.studies import confirmation, results
+from learndyn.studies.claims import claim
+
+STUDY = "bocchi2026escape/fig5"
+
+
+def claims(name="a claim", measured=1.0):
+    first = claim(name, "Fig. 1", because="chance", rate=0.9).equals(measured, 1.0, within=0.1)
+    return [first, claim("undecided", "Fig. 1").open("too few runs")]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A kept result of another source than today's, and the quick preset of that source."""
+    write = lambda name, content: (tmp_path / name).write_text(json.dumps(content))
+    write("claims.json", {"source_hash": "then"})
+    write("quick.json", {"source_hash": "then", "claims": confirmation._rows(claims())})
+    monkeypatch.setattr(confirmation, "_quick", lambda study: claims("the same claim", 1 + 1e-9))
+    return tmp_path
+
+
+def stands(folder):
+    return confirmation.stands(folder, STUDY, {"source_hash": "then"})
+
+
+def test_the_same_numbers_confirm_a_result_and_new_names_are_kept(folder):
+    assert not stands(folder)
+    assert confirmation.confirm(folder, STUDY) == "confirmed"
+    assert stands(folder)
+    assert confirmation.new_names(folder) == {"a claim": "the same claim"}
+
+
+@pytest.mark.parametrize(
+    ("now", "why"),
+    [
+        (claims(measured=1.01), "measured of 'a claim' was 1.0 and is 1.01"),
+        (claims(measured=2.0), "status of 'a claim' was holds and is fails"),
+        (claims()[:1], "2 claims have become 1"),
+    ],
+)
+def test_other_numbers_do_not(folder, monkeypatch, now, why):
+    monkeypatch.setattr(confirmation, "_quick", lambda study: now)
+    assert confirmation.confirm(folder, STUDY) == f"not confirmed: {why}"
+    assert not stands(folder)
+
+
+def test_a_result_is_confirmed_for_one_source_only(folder, monkeypatch):
+    confirmation.confirm(folder, STUDY)
+    monkeypatch.setattr(confirmation, "source_hash", lambda study: "later")
+    assert not stands(folder)
+
+
+def test_the_quick_preset_of_another_source_confirms_nothing(folder):
+    (folder / "quick.json").write_text(json.dumps({"source_hash": "other", "claims": []}))
+    assert "different sources" in confirmation.confirm(folder, STUDY)
+    (folder / "quick.json").unlink()
+    assert "no quick.json" in confirmation.confirm(folder, STUDY)
+
+
+def test_a_current_result_gets_its_quick_preset(folder):
+    (folder / "quick.json").unlink()
+    now = {"source_hash": results.source_hash(STUDY)}
+    (folder / "claims.json").write_text(json.dumps(now))
+    assert confirmation.confirm(folder, STUDY) == "quick.json written"
+    assert json.loads((folder / "quick.json").read_text())["claims"][1]["tolerance"] is None
+    assert confirmation.confirm(folder, STUDY) == "current"
+
+
+def test_a_study_that_raises_is_not_confirmed(folder, monkeypatch):
+    def broken(study):
+        raise TypeError("no such\naxis")
+
+    monkeypatch.setattr(confirmation, "_quick", broken)
+    assert confirmation.confirm(folder, STUDY) == "not confirmed: TypeError: no such axis"
+    assert not stands(folder)
