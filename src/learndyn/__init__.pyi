@@ -15,6 +15,7 @@ from learndyn.networks import DAG as DAG
 from learndyn.networks import MLP as MLP
 from learndyn.networks import Aligned as Aligned
 from learndyn.networks import Committee as Committee
+from learndyn.networks import CommitteeWeights as CommitteeWeights
 from learndyn.networks import DeepLinear as DeepLinear
 from learndyn.networks import DenseNet as DenseNet
 from learndyn.networks import GeneralQuadratic as GeneralQuadratic

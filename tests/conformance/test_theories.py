@@ -69,10 +69,10 @@ LEVELS = {name: "approximate" if name in APPROXIMATE else "exact" for name in CO
 # Systems whose starts conserve something: the others have nothing to conserve.
 CONSERVING = set(COVERED) - {"linear", "erf"}
 REFUSED = {
-    "activations": ld.System(
+    "perturbed committee": ld.System(
         ld.TeacherStudent(ld.Isotropic(9), ld.Committee(1, "erf")),
-        ld.Committee(1, "linear"),
-        ld.SGD(0.1),
+        ld.Committee(1, "erf"),
+        ld.NodePerturbation(0.1),
     ),
     "sampling": deep(ld.SGD(0.1)),
     "coloured": deep(ld.NaturalGradient(0.1), inputs=ld.Spectrum([2.0, 1.0], [1, 2])),

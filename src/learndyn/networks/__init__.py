@@ -20,6 +20,7 @@ from learndyn.networks.parts.unit_initialisation import Normal as Normal
 from learndyn.networks.parts.unit_initialisation import Orthonormal as Orthonormal
 from learndyn.networks.parts.unit_initialisation import Typical as Typical
 from learndyn.networks.solvable.committee import Committee as Committee
+from learndyn.networks.solvable.committee import CommitteeWeights as CommitteeWeights
 from learndyn.networks.solvable.deep_linear import DeepLinear as DeepLinear
 from learndyn.networks.solvable.general_quadratic import GeneralQuadratic as GeneralQuadratic
 from learndyn.networks.solvable.linear_teacher import LinearTeacher as LinearTeacher

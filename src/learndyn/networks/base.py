@@ -83,6 +83,22 @@ class AbstractNetwork(Value):
         return math.prod(n for n in shape if n is not None)
 
     @property
+    def trained_parts(self) -> tuple[str, ...]:
+        """What learns: "inputs", and for some networks "outputs" and "biases" at own rates."""
+        return ("inputs",)
+
+    def by_part(self, weights: Weights, inputs: Any, outputs: Any, biases: Any) -> Weights:
+        """A number for every array of the weights: which of three depends on its part.
+
+        Numbers of parts that do not learn are zero. By default all arrays are of the part "inputs".
+        """
+        return jax.tree.map(lambda leaf: inputs, weights)
+
+    def rate_dim(self, weights: Weights) -> int:
+        """N if decay, and the rates of outputs and biases, are per N; otherwise 1."""
+        return 1
+
+    @property
     def is_linear(self) -> bool:
         """Whether the network is a linear map of its inputs, without a bias."""
         return False
@@ -109,6 +125,12 @@ class AbstractNetwork(Value):
     def gaussian_gradients(self) -> GaussianGradients | None:
         """Averages of input gradients at `fixed_weights` over Gaussian inputs; None if unknown."""
         return None
+
+    def check_student(self) -> None:
+        """Raises a ValueError if the network cannot learn."""
+
+    def check_teacher(self) -> None:
+        """Raises a ValueError if the network cannot be a teacher."""
 
     def check_input(self, input_shape: tuple[int, ...]) -> None:
         """Raises a ValueError if the network does not accept inputs of a shape."""

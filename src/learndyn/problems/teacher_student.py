@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks import AbstractNetwork
-from learndyn.numerics.gaussian import tabulate
+from learndyn.networks.closed_forms import joined
+from learndyn.numerics.gaussian import Units
 from learndyn.numerics.random import Source, Stream
 from learndyn.problems.base import AbstractProblem, Loss, MapStatistics, Sampler
 from learndyn.problems.inputs import Gaussian
@@ -50,6 +51,7 @@ class TeacherStudent(AbstractProblem):
         self.teacher = teacher
         instance("inputs", self.inputs, Gaussian, "a spectrum such as Isotropic, or a Gaussian")
         instance("teacher", teacher, AbstractNetwork, "a network such as Committee or Network")
+        teacher.check_teacher()
         teacher.check_input((self.inputs.dim,))
         self.size = self.inputs.dim if teacher.input_shape is None else None
         self.label_noise = non_negative("label_noise", label_noise)
@@ -113,7 +115,7 @@ class TeacherStudent(AbstractProblem):
         return " without label noise"
 
     def population_loss(self, network: AbstractNetwork, teacher: Weights) -> Loss | None:
-        """Closed forms for linear maps, and for committees with the teacher's activation."""
+        """By Gaussian averages, for linear maps and for committees of any two activations."""
         if not isinstance(self.loss, SquaredLoss):
             return None
         statistics = self.map_statistics(teacher)
@@ -123,10 +125,18 @@ class TeacherStudent(AbstractProblem):
             matrix = lambda w: network(w, unit).T
             return lambda w: map_loss(self.loss_scale, matrix(w), statistics)
         student, labels = network.unit_sum, self.teacher.unit_sum
-        if student is None or labels is None or student.activation is not labels.activation:
+        if student is None or labels is None:
             return None
-        seen = lambda w: self.covariance(student.rows(w), teacher)
-        return lambda w: self.committee_loss(network, seen(w))
+        units = Units(student.activation, labels.activation, student.units, labels.units)
+
+        def loss(weights: Weights) -> Array:
+            """loss_scale · E[Δ²], Δ = Σ_k c_k f_k(z_k + b_k) = target − output."""
+            rows = jnp.concatenate([student.rows(weights), labels.rows(teacher)])
+            c = jnp.concatenate([-student.coefficients(weights), labels.coefficients(teacher)])
+            biases = joined(student.biases(weights), labels.biases(teacher), (units.K, units.M))
+            return self.loss_scale * (c @ units.values(self.covariance(rows), biases) @ c)
+
+        return loss
 
     def map_statistics(self, teacher: Weights) -> MapStatistics | None:
         target = self.teacher.matrix_of(teacher)
@@ -138,33 +148,9 @@ class TeacherStudent(AbstractProblem):
         turn = self.inputs.from_eigenbasis
         return MapStatistics(target, turn(turn(root).T))
 
-    def committee_loss(self, network: AbstractNetwork, covariance: Array) -> Array:
-        """⟨loss⟩ without label noise, from the covariance of the pre-activations.
-
-        It is exact if student and teacher have the same activation.
-
-        Args:
-            network: the student, a sum of hidden units as the teacher is.
-            covariance: of (student, teacher) pre-activations, (K + M, K + M).
-
-        Returns:
-            The generalisation error.
-        """
-        c, student = self.output_weights(network), network.unit_sum
-        assert student is not None
-        every = range(len(c))
-        averages = tabulate(student.activation.I2, covariance, every, every)
-        return self.loss_scale * (c @ averages @ c)
-
-    def output_weights(self, network: AbstractNetwork) -> Array:
-        """The c of target − output = Σ_k c_k g(z_k), z = (student, teacher) pre-activations."""
-        student, teacher = network.unit_sum, self.teacher.unit_sum
-        assert student is not None and teacher is not None
-        return jnp.concatenate([-student.coefficients, teacher.coefficients])
-
-    def covariance(self, weights: Weights, teacher: Weights) -> Array:
-        """The covariance of the (student, teacher) pre-activations, (K + M, K + M)."""
-        rows = self.inputs.in_eigenbasis(jnp.concatenate([weights, teacher]))
+    def covariance(self, rows: Array) -> Array:
+        """The covariance of pre-activations row · x/√N, (rows, rows)."""
+        rows = self.inputs.in_eigenbasis(rows)
         dim = rows.shape[-1]
         return (rows * self.inputs.variances(dim).astype(rows.dtype)) @ rows.T / dim
 

@@ -60,20 +60,65 @@ class Gradients(NamedTuple):
 
 
 class StepLaw(NamedTuple):
-    """The parameters of w ← w − η · (mean gradient of `batch` examples) in mean-field equations.
+    """The parameters of gradient descent, in mean-field equations and in the steps themselves.
+
+    With the mean gradient ∇ of `batch` examples, a step of a committee is
+
+        w ← (1 − decay/N) w − η ∇_w
+        v ← (1 − output_decay/N) v − (output_rate/N) ∇_v
+        b ← b − (bias_rate/N) ∇_b
+
+    so that all three move in steps/N. For other networks it is w ← (1 − decay) w − η ∇_w.
 
     Attributes:
         learning_rate: η, the factor of the mean step.
         batch: fresh examples per step; None for the mean over all examples.
+        output_rate: N times the rate of output weights; None is η.
+        bias_rate: N times the rate of biases; None is η.
+        decay: of w; None, unlike 0, leaves the term out of the compiled program.
+        output_decay: of v, likewise.
     """
 
     learning_rate: Array
     batch: int | None
+    output_rate: Array | None = None
+    bias_rate: Array | None = None
+    decay: Array | None = None
+    output_decay: Array | None = None
 
     @property
     def noise(self) -> float:
         """The covariance of a step's gradient, in units of that of one example."""
         return 0.0 if self.batch is None else 1 / self.batch
+
+    @property
+    def rates(self) -> tuple[Array, Array, Array]:
+        """The rates of inputs, outputs and biases, the last two per N."""
+        own = (self.output_rate, self.bias_rate)
+        return self.learning_rate, *(self.learning_rate if r is None else r for r in own)
+
+    def direction(self, network: AbstractNetwork, weights: Weights, gradient: Weights) -> Weights:
+        """The gradient ∇ of the loss as the d of the step w ← w − η d, in every part.
+
+        An estimator with this direction makes the same step under every rule that multiplies it by
+        η. It is ∇ itself where all parts have one rate and nothing decays.
+        """
+        eta, outputs, biases = self.rates
+        per_step = eta * network.rate_dim(weights)
+        if network.trained_parts != ("inputs",):
+            ratios = network.by_part(weights, 1, outputs / per_step, biases / per_step)
+            gradient = jax.tree.map(_scaled, ratios, gradient)
+        if self.decay is None and self.output_decay is None:
+            return gradient
+        pull = lambda decay: 0.0 if decay is None else decay / per_step
+        decays = network.by_part(weights, pull(self.decay), pull(self.output_decay), 0.0)
+        pulls = jax.tree.map(_scaled, decays, weights)
+        return jax.tree.map(jnp.add, gradient, pulls)
+
+
+def _scaled(factor: Any, array: Array) -> Array:
+    """factor · array, in the array's precision; an integer stands for 1, which costs nothing."""
+    return array if isinstance(factor, int) else jnp.asarray(factor).astype(array.dtype) * array
 
 
 class AbstractRule(Value):

@@ -1,6 +1,7 @@
 """Gradient rules: w ← w − learning_rate · ∇loss."""
 
 from collections.abc import Callable
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -11,42 +12,108 @@ from learndyn.numerics.random import Source
 from learndyn.problems import AbstractProblem
 from learndyn.rules.base import AbstractDeterministicRule, AbstractSampledRule, StepLaw, Velocity
 from learndyn.rules.batches import SAMPLINGS
-from learndyn.runtime.checks import one_of, positive, positive_int
+from learndyn.runtime.checks import non_negative, one_of, positive, positive_int
 from learndyn.runtime.types import Array, Number, Weights
+
+FAST = 0.1  # the largest rate of outputs and biases, relative to N
 
 
 class SGD(AbstractSampledRule):
     """Stochastic gradient descent: each step sees `batch` examples, fresh or drawn from a data set.
+
+    In committees the rates of output weights and biases, and both decays, are per N:
+
+        w ← (1 − decay/N) w − learning_rate ∇_w loss
+        v ← (1 − output_decay/N) v − (output_rate/N) ∂loss/∂v
+        b ← b − (bias_rate/N) ∂loss/∂b
+
+    In all other networks `decay` is a multiplier per step, w ← (1 − decay) w − learning_rate ∇loss.
 
     Args:
         learning_rate: η of w ← w − η ∇loss, the loss averaged over the batch.
         batch: number of examples per step.
         sampling: how examples of a data set are drawn: "replacement", or "epochs" for shuffled
             passes without an incomplete last batch.
+        output_rate: of a committee's output weights; None is `learning_rate`, as in
+            goldt2019dynamics.
+        bias_rate: of a committee's biases; None is `learning_rate`.
+        decay: of the weights of the inputs, or of all weights outside committees; None is 0, but
+            leaves the decay out of compiled programs.
+        output_decay: of a committee's output weights, likewise.
     """
+
+    unwritten: ClassVar[dict[str, Any]] = {
+        "output_rate": None, "bias_rate": None, "decay": None, "output_decay": None,
+    }  # fmt: skip
 
     learning_rate: np.ndarray
     batch: int = eqx.field(static=True)
     sampling: str = eqx.field(static=True)
+    output_rate: np.ndarray | None
+    bias_rate: np.ndarray | None
+    decay: np.ndarray | None
+    output_decay: np.ndarray | None
 
-    def __init__(self, learning_rate: Number, *, batch: int = 1, sampling: str = "replacement"):
+    def __init__(
+        self,
+        learning_rate: Number,
+        *,
+        batch: int = 1,
+        sampling: str = "replacement",
+        output_rate: Number | None = None,
+        bias_rate: Number | None = None,
+        decay: Number | None = None,
+        output_decay: Number | None = None,
+    ):
+        given = lambda name, value: None if value is None else non_negative(name, value)
         self.learning_rate = positive("learning_rate", learning_rate)
         self.batch = positive_int("batch", batch)
         self.sampling = one_of("sampling", sampling, SAMPLINGS)
+        self.output_rate = given("output_rate", output_rate)
+        self.bias_rate = given("bias_rate", bias_rate)
+        self.decay = given("decay", decay)
+        self.output_decay = given("output_decay", output_decay)
 
     @property
     def step_law(self) -> StepLaw | None:
-        return StepLaw(self.learning_rate, self.batch)
+        return self._law
+
+    @property
+    def _law(self) -> StepLaw:
+        own = self.output_rate, self.bias_rate, self.decay, self.output_decay
+        return StepLaw(self.learning_rate, self.batch, *own)
+
+    def check_network(self, problem: AbstractProblem, network: AbstractNetwork) -> None:
+        """Raises a ValueError for a rate of what does not learn, or one that is not per N."""
+        parts = {"output_rate": "outputs", "output_decay": "outputs", "bias_rate": "biases"}
+        for name, part in parts.items():
+            if getattr(self, name) is not None and part not in network.trained_parts:
+                came = f"{getattr(self, name)}, but the network trains no {part}"
+                raise ValueError(f"{name}: got {came}; allowed is None")
+        _, *rates = self._law.rates
+        for name, part, rate in zip(
+            ("output_rate", "bias_rate"), ("outputs", "biases"), rates, strict=True
+        ):
+            if part in network.trained_parts and rate > FAST * problem.dim:
+                raise ValueError(
+                    f"{name}: got {float(rate):g} for N = {problem.dim}; rates of {part} are per "
+                    f"N, and a rate of order N would move them N times faster than the inputs' "
+                    f"weights; allowed is at most {FAST * problem.dim:g}"
+                )
 
     def estimate(
         self, problem: AbstractProblem, network: AbstractNetwork
     ) -> Callable[[Weights, Array, Array, Source], Weights]:
         gradient = jax.grad(lambda w, x, y: problem.mean_loss(network, w, x, y))
-        return lambda weights, x, y, source: gradient(weights, x, y)
+        return lambda weights, x, y, source: self._law.direction(
+            network, weights, gradient(weights, x, y)
+        )
 
 
 class GradientDescent(AbstractDeterministicRule):
     """Gradient descent on the population loss, or on a whole data set.
+
+    As in `SGD`, a committee's output weights and biases learn at learning_rate/N.
 
     Args:
         learning_rate: η of w ← w − η ∇⟨loss⟩.
@@ -68,8 +135,9 @@ class GradientDescent(AbstractDeterministicRule):
         if loss is None:
             raise ValueError(
                 "rule: got GradientDescent without a population loss in closed form; allowed are "
-                "deep linear networks with a linear teacher, committees that share the teacher's "
-                "activation, or a Dataset"
+                "deep linear networks with a linear teacher, committees with a committee as a "
+                "teacher, or a Dataset"
             )
-        gradient = jax.grad(loss)
-        return lambda w: jax.tree.map(lambda g: -g, gradient(w))
+        gradient, law = jax.grad(loss), StepLaw(self.learning_rate, None)
+        direction = lambda w: law.direction(network, w, gradient(w))
+        return lambda w: jax.tree.map(lambda g: -g, direction(w))

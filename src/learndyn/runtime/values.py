@@ -1,7 +1,7 @@
 """`Value`: the immutable, printable base of problems, networks and rules."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -15,15 +15,32 @@ class Value(eqx.Module):
     Numbers are stored as NumPy float64, never as Python floats: a compiled engine then traces
     them, so that a sweep over learning rates compiles once. A field with `init=False` follows from
     the others, and is neither printed nor written as JSON.
+
+    Attributes:
+        unwritten: fields that are left out of the text while they have these values, so that what
+            was written before a field existed and what is written now are the same.
     """
+
+    unwritten: ClassVar[dict[str, Any]] = {}
 
     def __hash__(self) -> int:
         return hash((type(self), *(_hashed(leaf) for leaf in jax.tree.leaves(self))))
 
     def __repr__(self) -> str:
-        names = [f.name for f in dataclasses.fields(self) if f.init]
-        parts = (f"{name}={_shown(getattr(self, name))}" for name in names)
+        parts = (f"{name}={_shown(value)}" for name, value in written(self).items())
         return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def written(value: Any) -> dict[str, Any]:
+    """The fields of a data class that its text contains, with their values."""
+    fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+    unwritten = getattr(type(value), "unwritten", {})
+    # Only None and tuples are compared: arrays may be traced.
+    simple = lambda content: content is None or isinstance(content, tuple)
+    usual = lambda name, content: (
+        simple(content) and name in unwritten and content == unwritten[name]
+    )
+    return {name: content for name, content in fields.items() if not usual(name, content)}
 
 
 def frozen(array: np.ndarray) -> np.ndarray:

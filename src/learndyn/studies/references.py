@@ -52,6 +52,15 @@ PAPERS = {
             "Physical Review E 52, 4225",
         ),
         Paper(
+            "goldt2019dynamics",
+            "Goldt, Sebastian and Advani, Madhu S. and Saxe, Andrew M. and Krzakala, Florent "
+            "and Zdeborová, Lenka",
+            "Dynamics of stochastic gradient descent for two-layer neural networks in the "
+            "teacher-student setup",
+            2019,
+            "Advances in Neural Information Processing Systems 32",
+        ),
+        Paper(
             "curvature2020linear",
             "Anonymous (under review)",
             "Curvature-corrected learning dynamics in deep linear neural networks",

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from learndyn import models, networks, problems, rules
-from learndyn.runtime.values import Value
+from learndyn.runtime.values import Value, written
 from learndyn.system.names import find, find_class, look_up, qualified
 
 _INLINE = 4096  # larger arrays are written as shape and hash
@@ -105,8 +105,7 @@ def _fields(value: Any) -> dict[str, Any] | None:
     if isinstance(value, eqx.Module) or (
         dataclasses.is_dataclass(value) and not isinstance(value, type)
     ):
-        names = [f.name for f in dataclasses.fields(value) if f.init]  # pyright: ignore
-        return {name: getattr(value, name) for name in names}
+        return written(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return value._asdict()  # pyright: ignore
     return None

@@ -35,6 +35,7 @@ class System(Value):
         )
         instance("rule", rule, AbstractRule, allowed)
         with usual_settings():  # the checks trace the network
+            network.check_student()
             problem.check_network(network)
             rule.check_problem(problem)
             rule.check_network(problem, network)

@@ -168,8 +168,8 @@ def test_scales_and_norms_carry_landmarks_over():
 
 def test_no_theory_says_why():
     data = ld.TeacherStudent(ld.Isotropic(10), ld.Committee(1, "erf"))
-    system = ld.System(data, ld.Committee(1, "quadratic"), ld.SGD(0.1))
-    with pytest.raises(ld.NoTheory, match="committee: student and teacher have different"):
+    system = ld.System(data, ld.Committee(1, "erf"), ld.NodePerturbation(0.1))
+    with pytest.raises(ld.NoTheory, match="committee: the rule is NodePerturbation, not SGD"):
         ld.solve(system, [0, 1])
 
 

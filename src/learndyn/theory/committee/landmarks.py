@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from learndyn.runtime.precision import in_float64
-from learndyn.theory.committee.dynamics import linear
+from learndyn.runtime.types import Array
+from learndyn.theory.committee.dynamics import linear, overlaps
 from learndyn.theory.committee.dynamics.realisation import LAWS
 from learndyn.theory.committee.landscape import dimensions
 from learndyn.theory.committee.late_stage import erf as erf_late
@@ -15,6 +16,7 @@ from learndyn.theory.committee.plateau import erf as erf_plateau
 from learndyn.theory.committee.plateau import erf_finite_rate
 from learndyn.theory.committee.plateau import quadratic as quadratic_plateau
 from learndyn.theory.committee.setting import CommitteeSetting
+from learndyn.theory.committee.state import Overlaps, from_gram
 
 TIME = "learning rate × steps / N"  # t = η α
 RATE = f"1 / ({TIME})"
@@ -52,8 +54,9 @@ LIMITS = {
 def of(setting: CommitteeSetting) -> dict[str, float]:
     """Predicted landmarks, explained in `CommitteeTheory.landmarks`; empty if none is known."""
     activation, trainable = setting.student.activation, setting.student.trainable
-    # The closed forms assume that all directions of the inputs are learned.
-    if trainable is not None and trainable < setting.spectrum.dim:
+    # The closed forms assume that all directions of the inputs are learned, and equal, fixed output
+    # weights.
+    if setting.special or (trainable is not None and trainable < setting.spectrum.dim):
         return {}
     if activation == "linear":
         return _linear(setting)
@@ -64,7 +67,7 @@ def of(setting: CommitteeSetting) -> dict[str, float]:
 
 def units_of(setting: CommitteeSetting, names: Iterable[str]) -> dict[str, str]:
     """The units of landmarks, marked if they hold in the limit of a small learning rate."""
-    limits = LIMITS[setting.student.activation]
+    limits = LIMITS.get(setting.student.activation, ())
     return {name: UNITS[name] + (LIMIT if name in limits else "") for name in names}
 
 
@@ -80,7 +83,7 @@ def _erf(setting: CommitteeSetting) -> dict[str, float]:
     There is a plateau to escape from only if both networks have more than one unit. The late
     stage is that of a student that can match its teacher: K = M and equal scales.
     """
-    _, student, teacher, _, _ = setting
+    student, teacher = setting.student, setting.teacher
     marks = {}
     if student.units > 1 and teacher.units > 1:
         marks |= _erf_plateau(setting)
@@ -91,14 +94,14 @@ def _erf(setting: CommitteeSetting) -> dict[str, float]:
 
 @in_float64
 def _erf_plateau(setting: CommitteeSetting) -> dict[str, Any]:
-    problem, student, teacher, _, _ = setting
+    problem, student, teacher, *_ = setting
     K, identity = student.units, teacher.init.variance * np.eye(teacher.units)
     T1, T2 = (_mean_power(setting, l) * identity for l in (1, 2))
     ratio = float(teacher.scale / (K * student.scale))
     state = erf_plateau.plateau_state(T1[None], [1.0], K, ratio)
     clock = 2 * problem.loss_scale * student.scale * teacher.scale * K
     rate = clock * erf_plateau.escape_rates(T1, T2, K, ratio)[0]
-    error = problem.committee_loss(student, state.gram[0])
+    error = overlaps.error(setting, _state(setting, state.gram[0]), state.gram[0])
     return {
         "plateau_error": error,
         "plateau_R": state.R[0, 0, 0],
@@ -115,7 +118,8 @@ def _erf_plateau_full(setting: CommitteeSetting, error: Any, rate: Any) -> dict[
         plateau = erf_finite_rate.plateau(setting)
         if plateau is None:
             return {}
-        error = setting.problem.committee_loss(setting.student, plateau.covariance)
+        sigma = plateau.covariance
+        error = overlaps.error(setting, _state(setting, sigma), sigma)
         rate = plateau.growth_rate
     # At large learning rates no deviation grows, and there is no time to escape.
     times = {"escape_time_constant_full": 1 / rate} if rate > 0 else {}
@@ -124,7 +128,7 @@ def _erf_plateau_full(setting: CommitteeSetting, error: Any, rate: Any) -> dict[
 
 def _erf_late(setting: CommitteeSetting) -> dict[str, Any]:
     """Decay rates of the error, λ_l times an eigenvalue of Φ, and the critical learning rate."""
-    problem, student, teacher, rule, spectrum = setting
+    problem, student, teacher, rule, spectrum, _ = setting
     M, lam, trace = teacher.units, spectrum.values, _mean_power(setting, 1)
     T = trace * teacher.init.variance
     clock = 2 * problem.loss_scale * student.scale**2
@@ -146,7 +150,7 @@ def _quadratic(setting: CommitteeSetting) -> dict[str, float]:
     """
     if setting.spectrum.levels > 1:
         return {}
-    problem, student, teacher, rule, spectrum = setting
+    problem, student, teacher, rule, spectrum, _ = setting
     p, p_star, lam = student.units, teacher.units, spectrum.values[0]
     theta = teacher.scale * teacher.init.variance * lam * p_star
     norm, risk = theta / (student.scale * p * lam), problem.loss_scale * theta**2
@@ -175,6 +179,10 @@ def _quadratic(setting: CommitteeSetting) -> dict[str, float]:
     if p >= p_star:
         marks["manifold_dimension"] = dimensions.manifold_dimension(p, p_star)
     return {name: float(value) for name, value in marks.items()}
+
+
+def _state(setting: CommitteeSetting, gram: Array) -> Overlaps:
+    return from_gram(gram[None], setting.student.units)
 
 
 def _mean_power(setting: CommitteeSetting, l: int) -> float:

@@ -13,6 +13,8 @@ from learndyn.runtime.checks import a_kind
 from learndyn.runtime.precision import float64
 from learndyn.runtime.types import Array
 
+PARTS = ("outputs", "biases", "teacher_outputs", "teacher_biases")
+
 
 def _with_levels(name: str) -> Callable[[Any], Array]:
     """A converter to float64 that adds the level axis to a matrix without one."""
@@ -24,6 +26,10 @@ def _with_levels(name: str) -> Callable[[Any], Array]:
     return read
 
 
+def _optional(name: str) -> Callable[[Any], Array | None]:
+    return lambda value: None if value is None else float64(name)(value)
+
+
 class Overlaps(eqx.Module):
     """Overlaps of student and teacher weights in every covariance level.
 
@@ -31,15 +37,26 @@ class Overlaps(eqx.Module):
     T[l, n, m] (teacher, teacher), with P_l the projector on level l. The eigenvalue is
     not included. A matrix without the level axis is taken as a single level.
 
+    Outputs and biases are part of the state where they are drawn or learn; elsewhere the networks
+    state them. None in a state for `start` takes those of the network.
+
     Args:
         Q: (levels, K, K).
         R: (levels, K, M).
         T: (levels, M, M).
+        outputs: the student's output weights v, (K,).
+        biases: the student's biases b, (K,).
+        teacher_outputs: the teacher's output weights, (M,), which never change.
+        teacher_biases: the teacher's biases, (M,).
     """
 
     Q: Array = eqx.field(converter=_with_levels("Q"))
     R: Array = eqx.field(converter=_with_levels("R"))
     T: Array = eqx.field(converter=_with_levels("T"))
+    outputs: Array | None = eqx.field(converter=_optional("outputs"), default=None)
+    biases: Array | None = eqx.field(converter=_optional("biases"), default=None)
+    teacher_outputs: Array | None = eqx.field(converter=_optional("teacher_outputs"), default=None)
+    teacher_biases: Array | None = eqx.field(converter=_optional("teacher_biases"), default=None)
 
     # Shapes only: an Overlaps may also hold a drift, or traced arrays, whose values have no bounds.
     # `checked` tests the values of a state that a user passes.
@@ -55,6 +72,17 @@ class Overlaps(eqx.Module):
                 raise ValueError(
                     f"{name}: got shape {array.shape}; allowed beside R {self.R.shape} is {shape}"
                 )
+        for name, size in zip(PARTS, (K, K, M, M), strict=True):
+            array = getattr(self, name)
+            if array is not None and array.shape != (size,):
+                raise ValueError(
+                    f"{name}: got shape {array.shape}; allowed beside R {self.R.shape} is {(size,)}"
+                )
+
+    @property
+    def parts(self) -> dict[str, Array | None]:
+        """Outputs and biases of student and teacher, by the names of the fields."""
+        return {name: getattr(self, name) for name in PARTS}
 
     @property
     def gram(self) -> Array:
@@ -77,10 +105,23 @@ class Factors(eqx.Module):
     Args:
         J: (levels, K, rank).
         B: (levels, M, rank).
+        outputs: as in `Overlaps`.
+        biases: likewise.
+        teacher_outputs: likewise.
+        teacher_biases: likewise.
     """
 
     J: Array
     B: Array
+    outputs: Array | None = None
+    biases: Array | None = None
+    teacher_outputs: Array | None = None
+    teacher_biases: Array | None = None
+
+    @property
+    def parts(self) -> dict[str, Array | None]:
+        """Outputs and biases of student and teacher, by the names of the fields."""
+        return {name: getattr(self, name) for name in PARTS}
 
     @property
     def rows(self) -> Array:
@@ -92,7 +133,7 @@ class Factors(eqx.Module):
     def overlaps(self) -> Overlaps:
         """The overlaps of these rows."""
         rows = self.rows
-        return from_gram(rows @ rows.swapaxes(1, 2), self.J.shape[1])
+        return from_gram(rows @ rows.swapaxes(1, 2), self.J.shape[1], **self.parts)
 
 
 def factors_of(state: Overlaps, rank: int) -> Factors:
@@ -101,12 +142,12 @@ def factors_of(state: Overlaps, rank: int) -> Factors:
     Students that are many orders of magnitude smaller than the teachers keep their digits.
     """
     rows, K = gram_factor(np.asarray(state.gram), rank), state.Q.shape[1]
-    return Factors(rows[:, :K], rows[:, K:])
+    return Factors(rows[:, :K], rows[:, K:], **state.parts)
 
 
-def from_gram(C: Array, units: int) -> Overlaps:
-    """The overlaps in Gram matrices (levels, K + M, K + M), students first."""
-    return Overlaps(C[:, :units, :units], C[:, :units, units:], C[:, units:, units:])
+def from_gram(C: Array, units: int, **parts: Array | None) -> Overlaps:
+    """The overlaps in Gram matrices (levels, K + M, K + M), students first; `parts` as they are."""
+    return Overlaps(C[:, :units, :units], C[:, :units, units:], C[:, units:, units:], **parts)
 
 
 def checked(state: Any, levels: int, units: int, teacher_units: int) -> Overlaps:
@@ -130,7 +171,8 @@ def checked(state: Any, levels: int, units: int, teacher_units: int) -> Overlaps
     if state.R.shape != (levels, units, teacher_units):
         allowed = (levels, units, teacher_units)
         raise ValueError(f"state: got R of shape {state.R.shape}; allowed is {allowed}")
-    for name, array in (("Q", state.Q), ("R", state.R), ("T", state.T)):
+    there = {name: array for name, array in state.parts.items() if array is not None}
+    for name, array in (("Q", state.Q), ("R", state.R), ("T", state.T), *there.items()):
         if not np.all(np.isfinite(array)):
             raise ValueError(
                 f"state: {name} has entries that are not finite; allowed are finite numbers"

@@ -3,6 +3,7 @@
 The right-hand sides are in `dynamics.overlaps`.
 """
 
+import dataclasses
 import functools
 from typing import Any, ClassVar
 
@@ -23,8 +24,15 @@ from learndyn.theory.committee import landmarks
 from learndyn.theory.committee.dynamics import diffusion, linear, overlaps, realisation, stiff
 from learndyn.theory.committee.dynamics.chain import CommitteeChain
 from learndyn.theory.committee.landscape import solutions
-from learndyn.theory.committee.setting import CommitteeSetting
-from learndyn.theory.committee.state import Factors, Overlaps, checked, factors_of, from_gram
+from learndyn.theory.committee.setting import CommitteeSetting, mean_square
+from learndyn.theory.committee.state import (
+    PARTS,
+    Factors,
+    Overlaps,
+    checked,
+    factors_of,
+    from_gram,
+)
 from learndyn.theory.dynamics import (
     Clock,
     Explicit,
@@ -37,6 +45,14 @@ from learndyn.theory.dynamics import (
     Stabilised,
 )
 
+VARIABLES = {
+    "Q": Variable(("student", "student'"), "student-student overlap", ""),
+    "R": Variable(("student", "teacher"), "student-teacher overlap", ""),
+    "outputs": Variable(("student",), "output weight", ""),
+    "biases": Variable(("student",), "bias", ""),
+    "error": Variable((), "generalisation error", ""),
+}
+
 
 class CommitteeTheory(AbstractTheory):
     """Order parameters of a committee under one-pass SGD, exact as N → ∞."""
@@ -47,12 +63,8 @@ class CommitteeTheory(AbstractTheory):
         Reference("bocchi2026escape", "Eqs. 6, 33, 34 (the η² bracket of 34 corrected)"),
         Reference("worschech2024scaling", "Eqs. 18, 19 (prefactors corrected), by level"),
         Reference("saad1995online", "the averages I2, I3, I4 of erf"),
+        Reference("goldt2019dynamics", "trained output weights"),
     )
-    variables: ClassVar[dict[str, Variable]] = {
-        "Q": Variable(("student", "student'"), "student-student overlap", ""),
-        "R": Variable(("student", "teacher"), "student-teacher overlap", ""),
-        "error": Variable((), "generalisation error", ""),
-    }
     units: ClassVar[dict[str, str]] = landmarks.UNITS
 
     @classmethod
@@ -62,9 +74,6 @@ class CommitteeTheory(AbstractTheory):
             return Coverage("none", f"the network is {a_kind(network)}, not a Committee")
         if not (isinstance(problem, TeacherStudent) and isinstance(problem.teacher, Committee)):
             return Coverage("none", "the target is not a Committee teacher")
-        if network.activation != problem.teacher.activation:
-            pair = f"{network.activation!r} and {problem.teacher.activation!r}"
-            return Coverage("none", f"student and teacher have different activations, {pair}")
         if not isinstance(problem.loss, SquaredLoss):
             return Coverage("none", f"the loss is {type(problem.loss).__name__}, not SquaredLoss")
         if rule.step_law is None:
@@ -75,6 +84,16 @@ class CommitteeTheory(AbstractTheory):
     def _setting(self) -> CommitteeSetting:
         return CommitteeSetting.of(self.system)
 
+    @property
+    def variables(self) -> dict[str, Variable]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Q, R and the error; outputs and biases of the student if they are drawn or learn."""
+        own = {name: VARIABLES[name] for name in self._own_parts}
+        return {"Q": VARIABLES["Q"], "R": VARIABLES["R"], **own, "error": VARIABLES["error"]}
+
+    @property
+    def _own_parts(self) -> tuple[str, ...]:
+        return tuple(name for name in ("outputs", "biases") if self._setting.student.carries(name))
+
     @classmethod
     def natural_clock(cls, system: System) -> Clock | None:
         """Steps / N for every committee, covered or not."""
@@ -82,38 +101,55 @@ class CommitteeTheory(AbstractTheory):
 
     def sample(self, key: int) -> tuple[Overlaps, Realise]:
         """At a cost independent of N for built-in initialisations; otherwise from weights."""
-        _, student, teacher, _, spectrum = self._setting
+        _, student, teacher, _, spectrum, _ = self._setting
         inits = student.init, teacher.init
         # The exact type: a subclass may draw from another distribution.
         if all(type(init) in realisation.LAWS for init in inits):
             state = realisation.draw(spectrum, *inits, student.units, teacher.units, key)
+            state = dataclasses.replace(state, **self._drawn_parts(key))
             return state, functools.partial(self.realise, state, key)
         rng = np.random.default_rng(key)
         rows, weights = self._sampled(teacher, rng), self._sampled(student, rng)
         return self.project(weights, rows), Given(weights, rows)
 
+    def _drawn_parts(self, key: int) -> dict[str, np.ndarray | None]:
+        # Their own random numbers: those of the overlaps do not depend on what else is drawn.
+        rng = np.random.default_rng((key, 1))
+        teacher = self._setting.teacher.sample_parts(rng)
+        return dict(zip(PARTS, (*self._setting.student.sample_parts(rng), *teacher), strict=True))
+
     def _sampled(self, network: Committee, rng: np.random.Generator) -> np.ndarray:
-        problem, *_, spectrum = self._setting
+        problem, spectrum = self._setting.problem, self._setting.spectrum
         if type(network.init) is not Typical:
             return network.sample(rng, problem.input_shape)
         rows = realisation.typical_rows(spectrum, network.units, rng)
-        return np.asarray(problem.inputs.from_eigenbasis(rows))
+        rows = np.asarray(problem.inputs.from_eigenbasis(rows))
+        return network.joined(rows, *network.sample_parts(rng))
 
     def as_state(self, state: Any) -> Overlaps:
-        _, student, teacher, _, spectrum = self._setting
-        return checked(state, spectrum.levels, student.units, teacher.units)
+        _, student, teacher, _, spectrum, _ = self._setting
+        state = checked(state, spectrum.levels, student.units, teacher.units)
+        return realisation.with_parts(state, student, teacher)
 
     def project(self, weights: Weights, teacher: Weights) -> Overlaps:
-        xp = np if isinstance(weights, np.ndarray) else jnp
-        rows = xp.concatenate([weights, teacher]).astype(np.float64)
-        rows = self._setting.problem.inputs.in_eigenbasis(rows)
-        return from_gram(realisation.project(self._setting.spectrum, rows), len(weights))
+        networks = (self._setting.student, weights), (self._setting.teacher, teacher)
+        (rows, *own), (labels, *others) = (
+            (w, None, None) if network.is_array else w for network, w in networks
+        )
+        xp = np if isinstance(rows, np.ndarray) else jnp
+        both = xp.concatenate([rows, labels]).astype(np.float64)
+        both = self._setting.problem.inputs.in_eigenbasis(both)
+        wide = (None if part is None else part.astype(np.float64) for part in (*own, *others))
+        parts = dict(zip(PARTS, wide, strict=True))
+        return from_gram(realisation.project(self._setting.spectrum, both), len(rows), **parts)
 
     def realise(self, state: Overlaps, key: int) -> tuple[Weights, Weights]:
         rows = realisation.weights_of(state, self._setting.spectrum, key)
         rows = self._setting.problem.inputs.from_eigenbasis(rows)
-        units = self._setting.student.units
-        return rows[:units], rows[units:]
+        student, teacher = self._setting.student, self._setting.teacher
+        weights = student.joined(rows[: student.units], state.outputs, state.biases)
+        labels = state.teacher_outputs, state.teacher_biases
+        return weights, teacher.joined(rows[student.units :], *labels)
 
     def dynamics(self, order: str) -> Flow | Map | Refused:
         one_of("order", order, self.orders)
@@ -137,16 +173,17 @@ class CommitteeTheory(AbstractTheory):
 
     @compiled_in_float64
     def observe(self, state: Overlaps | Factors) -> dict[str, Any]:
-        problem, student = self._setting.problem, self._setting.student
-        K = student.units
-        sigma = overlaps.covariance(self._setting, state)
-        error = problem.committee_loss(student, sigma)
-        return {"Q": sigma[:K, :K], "R": sigma[:K, K:], "error": error}
+        K, sigma = self._setting.student.units, overlaps.covariance(self._setting, state)
+        error = overlaps.error(self._setting, state, sigma)
+        parts = {name: getattr(state, name) for name in self._own_parts}
+        return {"Q": sigma[:K, :K], "R": sigma[:K, K:], **parts, "error": error}
 
     def invariants(self, state: Overlaps) -> dict[str, np.ndarray]:
         """S̄ = ρ (ρᵀρ)^(-1/2) (Eq. 22), if it is conserved from this state on."""
-        _, student, teacher, _, spectrum = self._setting
-        covered = student.activation == "quadratic" and spectrum.levels == 1
+        _, student, teacher, _, spectrum, _ = self._setting
+        covered = (
+            not self._setting.special and student.activation == "quadratic" and spectrum.levels == 1
+        )
         if not covered or student.units < teacher.units:
             return {}
         Q, R, T = (np.asarray(a[0]) for a in (state.Q, state.R, state.T))
@@ -199,7 +236,7 @@ class OverlapFlow(Flow):
         return overlaps.drift(self.setting, state, self.order)
 
     def closed_form(self, state: Overlaps, times: np.ndarray) -> dict[str, np.ndarray] | None:
-        if self.setting.student.activation != "linear":
+        if self.setting.student.activation != "linear" or self.setting.special:
             return None
         return linear.curve(self.setting, state, times, self.order)
 
@@ -269,8 +306,12 @@ def _coverage(setting: CommitteeSetting) -> Coverage:
         if student.trainable not in np.cumsum(spectrum.counts):
             return Coverage("none", f"{student.trainable} trainable directions cut a level in two")
     # The first level has the largest eigenvalue, and so the largest step.
-    share = float(setting.h * student.scale * student.units * spectrum.values[0] / spectrum.dim)
+    strength = setting.h * student.scale**2 * student.units * mean_square(student.outputs)
+    share = float(strength * spectrum.values[0] / spectrum.dim)
     if setting.rule.noise and share > RENEWED:
         reason = f"a step renews {share:.2g} of the first level, which N → ∞ neglects"
         return Coverage("approximate", f"{reason}; order='finite' has the mean step exactly")
-    return Coverage("exact", "as N → ∞ with λ_l / N → 0 in every level")
+    limit = "as N → ∞ with λ_l / N → 0 in every level"
+    if setting.units.approximate(setting.biased):
+        return Coverage("approximate", f"{limit}, with averages by {setting.units.method()}")
+    return Coverage("exact", limit)

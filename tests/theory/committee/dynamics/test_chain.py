@@ -52,7 +52,7 @@ class Explicit:
             used = np.flatnonzero(np.diag(V) > 0)
             spare = [j for j in range(K) if j not in used]
             axes = sorted([*used, *spare][: max(min(n - M, K), 0)])  # the axes that there are
-            teacher = np.concatenate([fixed[..., l, 0], np.zeros((M, len(axes)))], axis=1)
+            teacher = np.concatenate([fixed.B[..., l, 0], np.zeros((M, len(axes)))], axis=1)
             student = np.concatenate([moving.U[..., l], V[:, axes]], axis=1)
             span = min(n, M + len(axes))
             E = frame(rng, n)
@@ -202,7 +202,7 @@ def test_begin_keeps_rows_of_every_length_and_dependent_ones(spectrum):
     assert np.all(np.abs(again.gram - state.gram) <= 1e-13 * scale)
     assert np.all(moving.S[2, 2] <= 1e-26 * state.Q[:, 2, 2])
     for l, count in enumerate(it.problem.inputs.spectrum.counts):  # axes from the first on
-        assert not np.any(fixed[:, count:, l]) and not np.any(moving.U[:, count:, l])
+        assert not np.any(fixed.B[:, count:, l]) and not np.any(moving.U[:, count:, l])
 
 
 def test_overlaps_of_too_high_a_rank_are_refused():

@@ -1,5 +1,7 @@
 """Many levels: factors, stiff schemes, the exact mean step, frozen directions, other frames."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -80,26 +82,25 @@ def test_implicit_scheme_with_all_learning_rate_terms():
     np.testing.assert_allclose(found, curve(system, state, times, "full", "explicit"), rtol=1e-6)
 
 
-class Unequal(ld.TeacherStudent):
-    """Student units that enter the output with weights of their own."""
-
-    def output_weights(self, network):
-        c = super().output_weights(network)
-        return c * jnp.ones(len(c)).at[: network.units].set(0.3 + jnp.arange(network.units))
+PLAIN, TRAINED = {}, {
+    "outputs": [0.3, -1.3, 0.8],
+    "train": ("inputs", "outputs"),
+}
 
 
-@pytest.mark.parametrize(
-    "problem", [pytest.param(ld.TeacherStudent, marks=pytest.mark.slow), Unequal]
-)
+@pytest.mark.parametrize("parts", [pytest.param(PLAIN, marks=pytest.mark.slow), TRAINED])
 @pytest.mark.parametrize("activation", ["erf", pytest.param("quadratic", marks=pytest.mark.slow)])
-def test_linearised_drift_is_its_dense_jacobian(problem, activation):
-    data = problem(ld.Spectrum([2.0, 1.0, 0.5], [5, 9, 20]), ld.Committee(2, activation))
-    system = ld.System(data, ld.Committee(3, activation, scale=0.6), ld.SGD(0.5))
+def test_linearised_drift_is_its_dense_jacobian(parts, activation):
+    """Also with decay, and output weights of both signs."""
+    data = ld.TeacherStudent(ld.Spectrum([2.0, 1.0, 0.5], [5, 9, 20]), ld.Committee(2, activation))
+    rule = ld.SGD(0.5, decay=0.3, output_decay=0.2) if parts else ld.SGD(0.5)
+    system = ld.System(data, ld.Committee(3, activation, scale=0.6, **parts), rule)
     theory, rng, w = ld.theory_of(system), np.random.default_rng(0), 3.7
     with jax.enable_x64(True):
         state = jax.tree.map(jnp.asarray, ld.start(system, key=1).state)
         Q = rng.standard_normal(state.Q.shape)
-        b = ld.Overlaps(Q + Q.swapaxes(1, 2), rng.standard_normal(state.R.shape), 0 * state.T)
+        b = jax.tree.map(lambda leaf: rng.standard_normal(leaf.shape), state)
+        b = dataclasses.replace(b, Q=Q + Q.swapaxes(1, 2), T=0 * state.T)
         flat, unravel = ravel_pytree(state)
         for order in ("full", "flow"):
             rate = lambda y, o=order: ravel_pytree(theory.drift(unravel(y), o))[0]

@@ -31,7 +31,7 @@ def paper(L, beta, eta, sigma_J, N=None, K=1):
 
 def field(setting, gram, noisy):
     """d C_l/dα, written out for linear units: D_ij = c_j, Ω_ij = cᵀΣc + label_noise²."""
-    (problem, student, teacher, rule, spectrum), K = setting, setting.student.units
+    (problem, student, teacher, rule, spectrum, _), K = setting, setting.student.units
     a, b = float(student.scale), float(teacher.scale)
     c = np.array([-a] * K + [b] * teacher.units)
     lam = spectrum.values[:, None, None]

@@ -10,14 +10,20 @@ span of the student,
     input         √λ (g_T, g_S, rest),           |rest|² = χ², N_l − K − M degrees of freedom
 
 with standard normal g. Then x = Σ_l √λ_l (U g_T + V g_S), y = Σ_l √λ_l B g_T, and with
-δ_i = g'(x_i) (target − output) a step of the weights, w_i += (h/√N) δ_i ξ, is
+δ_i = v_i g'(x_i + b_i) e, e = target − output, a step of the weights w_i ← k w_i + (h/√N) δ_i ξ is
 
-    U += s δ g_Tᵀ,    S += s (δ (V g_S)ᵀ + (V g_S) δᵀ) + s² δ δᵀ (|g_S|² + χ²),    s = h √λ_l / N,
+    U ← k U + s δ g_Tᵀ
+    S ← k² S + k s (δ (V g_S)ᵀ + (V g_S) δᵀ) + s² δ δᵀ (|g_S|² + χ²),    s = h √λ_l / N,
 
-where h = 2 · loss_scale · η · a, and s = 0 in a level that does not learn. This is the
-exact distribution of the overlaps, and its mean over a step gives the equations of `overlaps`
-as N → ∞. Any root V gives the same distribution, so only S is stored. See
-`numerics.semidefinite` for how a singular S is treated.
+where h = 2 · loss_scale · η · a and k = 1 − decay/N, or s = 0 and k = 1 in a level that does not
+learn. Outputs and biases that learn move with the same example,
+
+    v ← (1 − output_decay/N) v + (h_v/N) g(x + b) e,    b ← b + (h_b/N) δ,
+
+where h_v and h_b have the factor 2 · loss_scale · a too. This is the exact distribution of the
+state for any two activations, and its mean over a step gives the equations of `terms` as N → ∞. Any
+root V gives the same distribution, so only S is stored. See `numerics.semidefinite` for how a
+singular S is treated.
 
 A batch of b examples averages δ over them: s has 1/b, the terms are summed over examples, and
 χ² becomes the Gram matrix of the b rests, a Wishart matrix (Bartlett's triangular factor A).
@@ -36,7 +42,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.numerics.gaussian import ACTIVATIONS
+from learndyn.networks import Committee
+from learndyn.numerics.gaussian import AbstractActivation
 from learndyn.numerics.semidefinite import gram_factor, root_times, rounding
 from learndyn.runtime.types import Array
 from learndyn.theory.chain import LANES, AbstractChain
@@ -49,11 +56,36 @@ LARGE = 256  # numbers in a state from which on a single run is as fast as eight
 class Coordinates(NamedTuple):
     """What a step changes: U (K, M, L, runs) and the lower triangle of S (K, K, L, runs).
 
+    Also the outputs and the biases of the student, (K, runs), where they are part of the state.
     Runs are the last axis, so that small matrices of many runs fill the vector units.
     """
 
     U: Array
     S: Array
+    outputs: Array | None = None
+    biases: Array | None = None
+
+
+class Constants(NamedTuple):
+    """The teacher: B (M, M, L, 1), and its outputs and biases (M, 1) if the state has them."""
+
+    B: Array
+    outputs: Array | None = None
+    biases: Array | None = None
+
+
+class Parts(NamedTuple):
+    """A committee's part of the chain: g, its scale, and the numbers that it states itself."""
+
+    g: AbstractActivation
+    scale: np.ndarray
+    outputs: np.ndarray | None
+    biases: np.ndarray | None
+
+    @staticmethod
+    def of(network: Committee) -> "Parts":
+        stated = lambda name: None if network.carries(name) else _column(getattr(network, name))
+        return Parts(network.g, network.scale, stated("outputs"), stated("biases"))
 
 
 class CommitteeChain(AbstractChain):
@@ -68,26 +100,38 @@ class CommitteeChain(AbstractChain):
     units: int = eqx.field(static=True)
     teacher_units: int = eqx.field(static=True)
     batch: int = eqx.field(static=True)
-    activation: str = eqx.field(static=True)
+    train: tuple[str, ...] = eqx.field(static=True)
     noisy: bool = eqx.field(static=True)
     scarce: bool = eqx.field(static=True)
     roots: np.ndarray
     counts: np.ndarray
-    scales: tuple[np.ndarray, np.ndarray]
+    networks: tuple[Parts, Parts]
     noise: np.ndarray
     step_scale: np.ndarray
+    part_scales: tuple[np.ndarray, np.ndarray]
+    kept: tuple[np.ndarray | None, np.ndarray | None]
 
     def __init__(self, setting: CommitteeSetting):
-        problem, student, teacher, rule, spectrum = setting
+        problem, student, teacher, rule, spectrum, _ = setting
         assert rule.batch is not None
-        K, M, L = student.units, teacher.units, spectrum.levels
+        K, M, L, N = student.units, teacher.units, spectrum.levels, spectrum.dim
         self.units, self.teacher_units, self.batch = K, M, rule.batch
-        self.activation, self.noisy = student.activation, bool(problem.label_noise > 0)
+        self.train, self.noisy = student.train, bool(problem.label_noise > 0)
         self.scarce = bool(np.any(spectrum.counts < K + M))
         self.roots, self.counts = np.sqrt(spectrum.values), spectrum.counts.astype(np.float64)
-        self.scales, self.noise = (student.scale, teacher.scale), problem.label_noise
-        h = setting.h * np.asarray(setting.learning)
-        self.step_scale = h * self.roots / (spectrum.dim * rule.batch)
+        self.networks, self.noise = (Parts.of(student), Parts.of(teacher)), problem.label_noise
+        learning = np.asarray(setting.learning)
+        h = setting.h * student.scale * learning
+        self.step_scale = h * self.roots / (N * rule.batch)
+        outputs, biases = setting.part_rates
+        per_step = student.scale / (N * rule.batch)
+        self.part_scales = outputs * per_step, biases * per_step
+        # None where nothing decays: the factor is then left out of the program.
+        decays = rule.decay, rule.output_decay
+        factors = (None if d is None else 1 - d / N for d in decays)
+        of_rows, of_outputs = factors
+        of_rows = None if of_rows is None else np.where(learning > 0, of_rows, 1.0)[:, None]
+        self.kept = of_rows, of_outputs
         m = min(self.batch, K)
         # Bartlett's factor: diagonal entry j of A has j degrees of freedom fewer than entry 0.
         rest = spectrum.counts - K - M - np.arange(m)[:, None]
@@ -95,30 +139,36 @@ class CommitteeChain(AbstractChain):
         below = L * m * (m - 1) // 2
         self.normals = self.batch * (K + M) * L + below + self.noisy * self.batch
 
-    def begin(self, state: Overlaps) -> tuple[np.ndarray, Coordinates]:
+    def begin(self, state: Overlaps) -> tuple[Constants, Coordinates]:
         """Coordinates in the frame; the teacher's rows, then the student's, fill its axes."""
         M = self.teacher_units
         levels = zip(np.asarray(state.gram), self.counts, strict=True)
         rows = np.stack([_coordinates(C, self.units, int(n)) for C, n in levels], axis=-1)
         B, U, V = rows[:M, :M], rows[M:, :M], rows[M:, M:]
-        return B[..., None], Coordinates(U, np.einsum("ijl,kjl->ikl", V, V))
+        own = state.outputs, state.biases
+        teacher = _column(state.teacher_outputs), _column(state.teacher_biases)
+        moving = Coordinates(U, np.einsum("ijl,kjl->ikl", V, V), *own)
+        return Constants(B[..., None], *teacher), moving
 
-    def state(self, constants: Array, now: Coordinates) -> Overlaps:
-        B, U = constants[..., 0], now.U
+    def state(self, constants: Constants, now: Coordinates) -> Overlaps:
+        B, U = constants.B[..., 0], now.U
         lower = jnp.tril(jnp.moveaxis(now.S, -1, 0))
         S = lower + jnp.tril(lower, -1).swapaxes(1, 2)
         product = lambda left, right: jnp.einsum("ijl,kjl->lik", left, right)
-        return Overlaps(product(U, U) + S, product(U, B), product(B, B))
+        flat = lambda part: None if part is None else part[:, 0]
+        teacher = flat(constants.outputs), flat(constants.biases)
+        overlaps = product(U, U) + S, product(U, B), product(B, B)
+        return Overlaps(*overlaps, now.outputs, now.biases, *teacher)
 
     def step(
-        self, constants: Array, now: Coordinates, normals: Array, chi_squares: Array
+        self, constants: Constants, now: Coordinates, normals: Array, chi_squares: Array
     ) -> Coordinates:
         K, M, b, L = self.units, self.teacher_units, self.batch, len(self.roots)
         runs = normals.shape[-1]
         own, below, noise = self._split(normals)
         g = own.reshape(b, M + K, L, runs)
         g_T, g_S = g[:, :M], g[:, M:]
-        U, S = now
+        U, S = now.U, now.S
         # Only levels of few dimensions bound the rank; without them the test is left out.
         room = jnp.clip(self.counts - M, 0, K)[:, None] if self.scarce else None
         v, used = root_times(S, g_S, room)
@@ -127,14 +177,17 @@ class CommitteeChain(AbstractChain):
             g_S = jnp.where(_counted(used, room), g_S, 0.0)
         lam = jnp.asarray(self.roots)[:, None]
         x = jnp.sum(lam * (_times(U, g_T) + v), axis=2)
-        y = jnp.sum(lam * _times(constants, g_T), axis=2)
-        delta = self._delta(x, y, noise)
+        y = jnp.sum(lam * _times(constants.B, g_T), axis=2)
+        delta, parts = self._moved_parts(constants, now, x, y, noise)
         s = jnp.asarray(self.step_scale)[:, None]
         d = delta[:, :, None, None]  # (b, K, 1, 1, runs)
         cross = jnp.sum(d * v[:, None], axis=0)
         rest = self._rest(delta, g_S, below, chi_squares.reshape(-1, L, runs))
-        moved = S + s * (cross + cross.swapaxes(0, 1)) + s**2 * rest
-        return Coordinates(U + s * jnp.sum(d * g_T[:, None], axis=0), moved)
+        cross, k = cross + cross.swapaxes(0, 1), self.kept[0]
+        if k is not None:
+            U, S, cross = k * U, k**2 * S, k * cross
+        moved = S + s * cross + s**2 * rest
+        return Coordinates(U + s * jnp.sum(d * g_T[:, None], axis=0), moved, *parts)
 
     def _split(self, normals: Array) -> tuple[Array, Array, Array | None]:
         """The normals of a step: input components, entries of A below its diagonal, label noise."""
@@ -143,13 +196,28 @@ class CommitteeChain(AbstractChain):
         end = len(normals) - self.noisy * self.batch
         return normals[:size], normals[size:end], noise
 
-    def _delta(self, x: Array, y: Array, noise: Array | None) -> Array:
-        """g'(x_i) (target − output), (b, K, runs)."""
-        g = ACTIVATIONS[self.activation]
-        values, slopes = jax.jvp(g, (x,), (jnp.ones_like(x),))
-        a, b = self.scales
-        gap = b * jnp.sum(g(y), axis=1) - a * jnp.sum(values, axis=1)
-        return slopes * (gap if noise is None else gap + self.noise * noise)[:, None]
+    def _moved_parts(
+        self, constants: Constants, now: Coordinates, x: Array, y: Array, noise: Array | None
+    ) -> tuple[Array, tuple[Array | None, Array | None]]:
+        """δ, (b, K, runs), and outputs and biases after the step."""
+        student, teacher = self.networks
+        v, b = _first(now.outputs, student.outputs), _first(now.biases, student.biases)
+        t, c = _first(constants.outputs, teacher.outputs), _first(constants.biases, teacher.biases)
+        x, y = x if b is None else x + b, y if c is None else y + c
+        values, slopes = jax.jvp(student.g, (x,), (jnp.ones_like(x),))
+        summed = lambda weights, units: jnp.sum(
+            units if weights is None else weights * units, axis=1
+        )
+        gap = teacher.scale * summed(t, teacher.g(y)) - student.scale * summed(v, values)
+        e = (gap if noise is None else gap + self.noise * noise)[:, None]
+        delta = slopes * e if v is None else v * slopes * e
+        outputs, biases = now.outputs, now.biases
+        if "outputs" in self.train:
+            kept = outputs if self.kept[1] is None else self.kept[1] * outputs
+            outputs = kept + self.part_scales[0] * jnp.sum(values * e, axis=0)
+        if "biases" in self.train:
+            biases = biases + self.part_scales[1] * jnp.sum(delta, axis=0)
+        return delta, (outputs, biases)
 
     def _rest(self, delta: Array, g_S: Array, below: Array, chi_squares: Array) -> Array:
         """Σ_ab δ_a δ_bᵀ (g_a · g_b + rest_a · rest_b) over a batch, (K, K, L, runs)."""
@@ -186,6 +254,14 @@ class CommitteeChain(AbstractChain):
     def operations(self) -> float:
         K, b, L, d = self.units, self.batch, len(self.roots), self.units + self.teacher_units
         return L * (K**3 / 3 + b * (d**2 + 3 * K * d) + (b > 1) * K**3)
+
+
+def _first(carried: Array | None, stated: Array | None) -> Array | None:
+    return stated if carried is None else carried
+
+
+def _column(part: Array | None) -> Array | None:
+    return None if part is None else part[:, None]
 
 
 def _times(rows: Array, g: Array) -> Array:

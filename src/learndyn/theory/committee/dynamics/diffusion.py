@@ -2,13 +2,13 @@
 
 N times the change of the overlaps in a step is, at leading order in 1/N and for one example,
 
-    V_R = h δ_i y^l_n,    V_Q = h (δ_i x^l_j + x^l_i δ_j) + h² λ_l φ_l δ_i δ_j / batch,
-    δ_i = g'(x_i) (Δ + label_noise · ε),
+    V_R = h a δ_i y^l_n,    V_Q = h a (δ_i x^l_j + x^l_i δ_j) + (h a)² λ_l φ_l δ_i δ_j / batch,
+    V_v = h_v a g_i e,      V_b = h_b a δ_i,      e = Δ + label_noise · ε,      δ_i = v_i g'_i e,
 
-in the notation of `overlaps`, where z^l = (x^l, y^l) is the part of the pre-activations that comes
-from level l. The parts are independent, have covariance λ_l C_l, and sum to z. The mean of V is
-the drift. A batch averages `batch` of these, so that in the linear noise approximation
-P = Cov(overlaps) obeys
+in the notation of `terms`, where z^l = (x^l, y^l) is the part of the pre-activations that comes
+from level l. The parts are independent, have covariance λ_l C_l, and sum to z. The mean of V, and
+what decays, is the drift. A batch averages `batch` of these, so that in the linear noise
+approximation P = Cov(state) obeys
 
     dP/dα = J P + P Jᵀ + D / N,    D = Cov[V] / batch,    J = the Jacobian of the drift.
 
@@ -17,13 +17,16 @@ products of different examples of a batch.
 
 δ depends only on the sum z = Σ^½ u (u standard normal), and given z the z^l are Gaussian with
 mean A_l u, A_l = λ_l C_l Σ^(-½), and covariance B_ll' = λ_l C_l [l = l'] − A_l A_l'ᵀ. Cov[V]
-therefore follows from the moments of the products δ_i u_m and δ_i δ_j, for any number of levels.
-These have closed forms for linear and quadratic activations (see `numerics.wick`). For others
-they are averages over `POINTS` fixed quasi-random points; `diffusion_error` estimates their error.
+therefore follows from the moments of the products δ_i u_m, δ_i δ_j, g_i e and δ_i, for any number
+of levels. These have closed forms for linear and quadratic activations without outputs or biases of
+their own (see `numerics.wick`). For others they are averages over `POINTS` fixed quasi-random
+points; `diffusion_error` estimates their error.
 
-The moving variables are, in this order, the upper triangles of Q and all of R, level by level.
+The moving variables are, in this order, the upper triangles of Q and all of R, level by level, and
+the outputs and the biases where they are part of the state.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable
 
@@ -38,6 +41,7 @@ from learndyn.numerics import wick
 from learndyn.numerics.semidefinite import symmetric_roots
 from learndyn.runtime.precision import in_float64
 from learndyn.runtime.types import Array
+from learndyn.theory.committee.dynamics import terms
 from learndyn.theory.committee.setting import CommitteeSetting
 from learndyn.theory.committee.state import Overlaps
 
@@ -48,21 +52,27 @@ CLOSED = ("linear", "quadratic")  # activations that need no points
 
 @in_float64
 def flatten(state: Overlaps) -> Array:
-    """The independent moving entries of a state (or of a drift): Q for i ≤ j, then R."""
+    """The independent moving entries of a state or drift: Q for i ≤ j, R, outputs, biases."""
     rows, columns = np.triu_indices(state.Q.shape[1])
     Q = jnp.asarray(state.Q)[:, rows, columns]
-    return jnp.concatenate([Q.reshape(-1), jnp.asarray(state.R).reshape(-1)])
+    parts = [part for part in (state.R, state.outputs, state.biases) if part is not None]
+    return jnp.concatenate([Q.reshape(-1), *(jnp.asarray(part).reshape(-1) for part in parts)])
 
 
 @in_float64
 def unflatten(state: Overlaps, vector: Array) -> Overlaps:
-    """The state with its moving entries replaced by those of a vector; T stays."""
+    """The state with its moving entries replaced by those of a vector; the teacher stays."""
     L, K, M = state.R.shape
     rows, columns = np.triu_indices(K)
     place = np.zeros((K, K), dtype=int)
     place[rows, columns] = place[columns, rows] = np.arange(len(rows))
-    Q = vector[: L * len(rows)].reshape(L, len(rows))[:, place]
-    return Overlaps(Q, vector[L * len(rows) :].reshape(L, K, M), state.T)
+    Q, rest = vector[: L * len(rows)].reshape(L, len(rows))[:, place], vector[L * len(rows) :]
+    R, rest = rest[: L * K * M].reshape(L, K, M), rest[L * K * M :]
+    own = {}
+    for name in ("outputs", "biases"):
+        if getattr(state, name) is not None:
+            own[name], rest = rest[:K], rest[K:]
+    return dataclasses.replace(state, Q=Q, R=R, **own)
 
 
 @in_float64
@@ -85,7 +95,7 @@ def diffusion(setting: CommitteeSetting, state: Overlaps, order: str = "full") -
 @in_float64
 def step_moments(setting: CommitteeSetting, state: Overlaps, order: str = "full", seed: int = SEED):
     """The mean (n,) of V, which is the drift, and its covariance (n, n), for one example."""
-    closed = setting.student.activation in CLOSED
+    closed = _is_closed(setting)
     points = None if closed else normal_points(state.gram.shape[1], seed)
     return _step_moments(setting, state, order, points)
 
@@ -98,21 +108,27 @@ def _step_moments(
     covariances = jnp.asarray(setting.spectrum.values)[:, None, None] * jnp.asarray(state.gram)
     root, inverse = symmetric_roots(jnp.sum(covariances, axis=0))
     exact = points is None
-    mean, covariance = _exact(setting, root) if exact else _averaged(setting, root, points)
+    mean, covariance = (
+        _exact(setting, state, root) if exact else _averaged(setting, state, root, points)
+    )
     A = covariances @ inverse
 
     # V is linear in the products. Its part that z determines, and the rest at given z.
     def seen(products: Array) -> Array:
-        first, second = products[: K * d].reshape(K, d), products[K * d :].reshape(K, K)
-        return _change(setting, jnp.einsum("lmn,in->lim", A, first), second, order)
+        first, second = products[: K * d].reshape(K, d), products[K * d : K * (d + K)]
+        rest = products[K * (d + K) :].reshape(-1, K)
+        first = jnp.einsum("lmn,in->lim", A, first)
+        return _change(setting, state, first, second.reshape(K, K), rest, order)
 
     def unseen(first: Array) -> Array:
-        return _change(setting, first.reshape(L, K, d), jnp.zeros((K, K)), order)
+        nothing = jnp.zeros((K, K)), jnp.zeros((2, K))
+        return _change(setting, state, first.reshape(L, K, d), *nothing, order)
 
     B = jnp.einsum("lk,lmn->lmkn", jnp.eye(L), covariances) - jnp.einsum("lmr,knr->lmkn", A, A)
-    omega = mean[K * d :].reshape(K, K)
+    omega = mean[K * d : K * (d + K)].reshape(K, K)
     rest = jnp.einsum("ij,lmkn->limkjn", omega, B).reshape(L * K * d, L * K * d)
-    return seen(mean), _both_sides(seen, covariance) + _both_sides(unseen, rest)
+    drift = seen(mean) + _decay(setting, state)
+    return drift, _both_sides(seen, covariance) + _both_sides(unseen, rest)
 
 
 @in_float64
@@ -121,20 +137,25 @@ def diffusion_error(setting: CommitteeSetting, state: Overlaps) -> Array:
 
     From two independent scramblings of the points: |D − D'| / (√2 |D|).
     """
-    if setting.student.activation in CLOSED or not setting.rule.noise:
+    if _is_closed(setting) or not setting.rule.noise:
         return jnp.zeros(())
     one, other = (step_moments(setting, state, seed=SEED + i)[1] for i in range(2))
     return jnp.sqrt(jnp.sum((one - other) ** 2) / (2 * jnp.sum(one**2)))
 
 
-def _exact(setting: CommitteeSetting, root: Array) -> tuple[Array, Array]:
+def _is_closed(setting: CommitteeSetting) -> bool:
+    plain = setting.special in ("", "decay")
+    return plain and setting.student.activation in CLOSED
+
+
+def _exact(setting: CommitteeSetting, state: Overlaps, root: Array) -> tuple[Array, Array]:
     """Moments of (δ_i u_m, δ_i δ_j) by Wick's rule, over the variables (s_1 … s_K, u).
 
     Linear: s_i = Δ + label_noise · ε = δ_i is Gaussian itself. Quadratic: s_i = 2 x_i, and
     δ_i = s_i (Δ + label_noise · ε) needs the tilt by the quadratic form Δ.
     """
     K, d, square = setting.student.units, len(root), setting.student.activation == "quadratic"
-    c, noise = setting.problem.output_weights(setting.student), setting.problem.label_noise
+    c, noise = setting.c(state), setting.problem.label_noise
     s = 2 * root[:K] if square else jnp.tile(c @ root, (K, 1))
     mix = jnp.concatenate([s, jnp.eye(d)])  # (s, u) = mix · u
     C = mix @ mix.T
@@ -148,41 +169,70 @@ def _exact(setting: CommitteeSetting, root: Array) -> tuple[Array, Array]:
     return mean, wick.covariance(series, groups)
 
 
-def _averaged(setting: CommitteeSetting, root: Array, u: Array) -> tuple[Array, Array]:
+def _averaged(
+    setting: CommitteeSetting, state: Overlaps, root: Array, u: Array
+) -> tuple[Array, Array]:
     """The moments of `_exact` by an average over points u, positive semidefinite by construction.
 
-    The label noise ε is averaged exactly: the products are expanded in the orthogonal polynomials
-    1, ε and ε² − 1, whose squares have the means 1, 1 and 2.
+    They are followed by those of g_i e and of δ_i if the state has outputs or biases. The label
+    noise ε is averaged exactly: the products are expanded in the orthogonal polynomials 1, ε and
+    ε² − 1, whose squares have the means 1, 1 and 2.
     """
-    z = u @ root
-    g, slopes = jax.jvp(setting.student.g, (z,), (jnp.ones_like(z),))
-    f, noise = slopes[:, : setting.student.units], setting.problem.label_noise
-    gap = (g @ setting.problem.output_weights(setting.student))[:, None]
-    first, second = ((f[:, :, None] * v[:, None, :]).reshape(len(u), -1) for v in (u, f))
-    products = jnp.concatenate([gap * first, (gap**2 + noise**2) * second], axis=1)
+    K, noise = setting.student.units, setting.problem.label_noise
+    b, v = setting.biases(state), setting.v(state)
+    z = u @ root if b is None else u @ root + b
+    g, f = jax.jvp(setting.student.g, (z[:, :K],), (jnp.ones_like(z[:, :K]),))
+    f = f if v is None else v * f
+    units = jnp.concatenate([g, setting.teacher.g(z[:, K:])], axis=1)
+    gap = (units @ setting.c(state))[:, None]
+    outer = lambda right: (f[:, :, None] * right[:, None, :]).reshape(len(u), -1)
+    # `once` is multiplied by e, and `twice` by e².
+    once, twice = [outer(u)], outer(f)
+    if state.outputs is not None or state.biases is not None:
+        once += [g, f]
+    place = 1  # of the products with e² among the others
+    mix = lambda of_once, of_twice: jnp.concatenate(
+        [*(of_once * each for each in once[:place]), of_twice * twice]
+        + [of_once * each for each in once[place:]],
+        axis=1,
+    )
+    products = mix(gap, gap**2 + noise**2)
     mean = jnp.mean(products, axis=0)
     squared = lambda term: term.T @ term / len(u)
 
     def of_noise() -> Array:
-        once = noise * jnp.concatenate([first, 2 * gap * second], axis=1)
-        twice = noise**2 * jnp.concatenate([0 * first, second], axis=1)
-        return squared(once) + 2 * squared(twice)
+        return squared(noise * mix(1.0, 2 * gap)) + 2 * squared(noise**2 * mix(0.0, 1.0))
 
     # This is two thirds of the work, and not needed for labels without noise.
     rest = jax.lax.cond(jnp.asarray(noise) > 0, of_noise, lambda: jnp.zeros((len(mean),) * 2))
     return mean, squared(products - mean) + rest
 
 
-def _change(setting: CommitteeSetting, first: Array, second: Array, order: str) -> Array:
-    """V as a vector, from δ_i z^l_m (L, K, K + M) and δ_i δ_j (K, K); linear in both."""
-    _, student, teacher, rule, spectrum = setting
+def _change(
+    setting: CommitteeSetting, state: Overlaps, first: Array, second: Array, rest: Array, order: str
+) -> Array:
+    """V as a vector, linear in δ_i z^l_m (L, K, K + M), δ_i δ_j (K, K), and g_i e, δ_i (2, K)."""
+    _, student, teacher, rule, spectrum, _ = setting
     L, K, M = len(first), student.units, teacher.units
-    h = setting.h * jnp.asarray(setting.learning)[:, None, None]
+    h = setting.h * student.scale * jnp.asarray(setting.learning)[:, None, None]
     Q = h * (first[:, :, :K] + first[:, :, :K].swapaxes(1, 2))
     if order == "full" and rule.noise:
         share = spectrum.values * spectrum.counts / jnp.sum(spectrum.counts)
         Q += h**2 * rule.noise * share[:, None, None] * second
-    return flatten(Overlaps(Q, h * first[:, :, K:], jnp.zeros((L, M, M))))
+    parts = {}
+    for name, rate, product in zip(("outputs", "biases"), setting.part_rates, rest, strict=False):
+        if getattr(state, name) is not None:
+            parts[name] = rate * student.scale * (name in student.train) * product
+    return flatten(Overlaps(Q, h * first[:, :, K:], jnp.zeros((L, M, M)), **parts))
+
+
+def _decay(setting: CommitteeSetting, state: Overlaps) -> Array:
+    """The part of the drift that does not depend on examples."""
+    sigma = jnp.zeros(())  # decay does not depend on it
+    present = [t for t in terms.terms(setting, "flow") if t in (terms.decay, terms.output_decay)]
+    changes = {k: v for term in present for k, v in term(setting, state, sigma).items()}
+    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), state)
+    return flatten(dataclasses.replace(zero, **changes))
 
 
 def _both_sides(map_: Callable[[Array], Array], C: Array) -> Array:

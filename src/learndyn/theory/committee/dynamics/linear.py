@@ -46,11 +46,14 @@ def curve(
         Above the critical learning rate they grow, in the end to infinity.
     """
     one_of("activation", setting.student.activation, ("linear",))
+    if setting.special:
+        raise ValueError(f"system: got {setting.special}; allowed are equal, fixed output weights")
     one_of("order", order, ("full", "flow"))
     times, K = increasing_times(times), setting.student.units
     C, lam, learns = np.asarray(state.gram), setting.spectrum.values, _learns(setting)
-    E = C @ _output_weights(setting)  # overlaps of E(0) with every row, (L, K + M)
-    e = E @ _output_weights(setting)
+    c = _output_weights(setting, state)
+    E = C @ c  # overlaps of E(0) with every row, (L, K + M)
+    e = E @ c
     # Overlaps of a K (J_i(α) − J_i(0)) with every row and with E(0), then its square.
     learned = _learned(setting, np.column_stack([E, e])[learns], times)
     step, along = float(setting.student.scale) * K, learned[:, -1]
@@ -143,7 +146,7 @@ def modes(spectrum: Spectrum, kappa: float | int) -> ExcessModes:
 
 def strength(setting: CommitteeSetting) -> float:
     """s = 2 · loss_scale · η · a² · K, the rate at which E is learned in a level with λ = 1."""
-    problem, student, _, rule, _ = setting
+    problem, student, _, rule, *_ = setting
     gain = 2 * problem.loss_scale * rule.learning_rate * student.scale**2 * student.units
     return float(gain)
 
@@ -235,9 +238,9 @@ def _over_times(function: Callable[[np.ndarray], np.ndarray], times: np.ndarray)
     return np.concatenate([function(times[i : i + _TIMES_AT_ONCE]) for i in starts])
 
 
-def _output_weights(setting: CommitteeSetting) -> np.ndarray:
-    student, teacher = setting.student, setting.teacher
-    return np.repeat([-student.scale, teacher.scale], [student.units, teacher.units])
+@in_float64
+def _output_weights(setting: CommitteeSetting, state: Overlaps) -> np.ndarray:
+    return np.asarray(setting.c(state))
 
 
 def _phi(spectrum: Spectrum) -> np.ndarray:

@@ -7,10 +7,12 @@ vectors themselves define, so orthonormalising the rows gives the right distribu
 Drawing a state has a cost independent of N.
 """
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.networks import AbstractInitialisation, Normal, Orthonormal, Typical
+from learndyn.networks import AbstractInitialisation, Committee, Normal, Orthonormal, Typical
 from learndyn.numerics.linalg import orthonormal_rows
 from learndyn.numerics.semidefinite import gram_factor
 from learndyn.problems import Spectrum
@@ -87,6 +89,38 @@ def weights_of(state: Overlaps, spectrum: Spectrum, key: int) -> np.ndarray:
         frame, _ = np.linalg.qr(rng.standard_normal((count, F.shape[1])))
         blocks.append(np.sqrt(spectrum.dim) * F @ frame.T)
     return np.concatenate(blocks, axis=1)
+
+
+def with_parts(state: Overlaps, student: Committee, teacher: Committee) -> Overlaps:
+    """The state with exactly the outputs and biases that the networks' weights have.
+
+    Args:
+        state: the overlaps; outputs and biases that are None are those that the network states.
+        student: the student.
+        teacher: the teacher.
+
+    Returns:
+        The completed state.
+
+    Raises:
+        ValueError: for a part that is drawn but missing, or given but stated by the network.
+    """
+    parts = {}
+    for prefix, network in (("", student), ("teacher_", teacher)):
+        names = [f"{prefix}{part}" for part in ("outputs", "biases")]
+        stated = network.stated_parts()
+        for name, part, own in zip(names, ("outputs", "biases"), stated, strict=True):
+            given = getattr(state, name)
+            if not network.carries(part) and given is not None:
+                reason = "but the network states them itself"
+                raise ValueError(f"state: got {name}, {reason}; allowed here is None")
+            if network.carries(part) and given is None and own is None:
+                units = network.units
+                raise ValueError(
+                    f"state: got no {name}, which are drawn; allowed are {units} numbers"
+                )
+            parts[name] = own if given is None else given
+    return dataclasses.replace(state, **parts)
 
 
 def typical_rows(spectrum: Spectrum, units: int, rng: np.random.Generator) -> np.ndarray:

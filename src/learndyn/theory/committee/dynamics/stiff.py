@@ -1,26 +1,25 @@
 """The Jacobian of the committee's drift, solved through its level structure.
 
-At fixed Σ the drift is linear in the overlaps, and the same in every level except for the factor
-λ_l. The levels act on each other only through Σ. Solving with w − J therefore takes one K × K
-eigenproblem for all levels and a correction of rank m = K (K + M) (Woodbury), and the cost is
-linear in the number of levels.
+At fixed Σ, outputs and biases the drift is linear in the overlaps, and the same in every level
+except for the factor λ_l. The levels act on each other only through these. Solving with w − J
+therefore takes one K × K eigenproblem for all levels and a correction of rank m = K (K + M), plus K
+each for outputs and biases that are part of the state (Woodbury). The cost is linear in the number
+of levels.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 
 from learndyn.numerics import dense
 from learndyn.runtime.types import Array
-from learndyn.theory.committee.dynamics.overlaps import (
-    LevelRates,
-    covariance,
-    drift_at,
-    drift_matrix,
-)
+from learndyn.theory.committee.dynamics.overlaps import covariance, drift_at
+from learndyn.theory.committee.dynamics.terms import LevelRates, drift_matrix, level_decay
 from learndyn.theory.committee.setting import CommitteeSetting
 from learndyn.theory.committee.state import Factors, Overlaps
 
@@ -42,12 +41,25 @@ def scheme(setting: CommitteeSetting, state: Overlaps, end: float) -> Scheme:
 
 
 def radius(setting: CommitteeSetting, state: Overlaps | Factors) -> Array:
-    """A bound on the spectral radius of the drift's Jacobian: 2 max_l (h λ_l) |D|₂.
+    """A bound on the spectral radius of the drift's Jacobian: 2 max_l (h a λ_l) |D|₂ and decay.
 
     The factor 2 is for Q, which decays twice as fast as R, and for factors for the change of Σ.
+    Outputs add h_v a² Σ_i E[g_i²] and their decay; biases have the matrix D with their own rate.
     """
-    D = drift_matrix(setting, covariance(setting, state))
-    return 2 * jnp.max(LevelRates.of(setting).first) * dense.spectral_norm(D)
+    sigma, trained, law = covariance(setting, state), setting.student.train, setting.rule
+    size = dense.spectral_norm(drift_matrix(setting, state, sigma))
+    bound = 2 * jnp.max(LevelRates.of(setting).first) * size
+    outputs, biases = setting.part_rates
+    if law.decay is not None:
+        bound += 2 * jnp.asarray(law.decay)
+    if "outputs" in trained:
+        K = setting.student.units
+        values = jnp.diag(setting.units.values(sigma, setting.biases(state)))[:K]
+        bound += outputs * setting.student.scale**2 * jnp.sum(values)
+        bound += 0.0 if law.output_decay is None else jnp.asarray(law.output_decay)
+    if "biases" in trained:
+        bound += biases * setting.student.scale * size
+    return bound
 
 
 def linearise(
@@ -64,52 +76,72 @@ def linearise(
     Returns:
         The function b ↦ x.
     """
-    K, M = state.R.shape[1:]
+    K = state.R.shape[1]
     lam = LevelRates.of(setting).lam
     alone = _without_coupling(setting, state, w)
     sigma = covariance(setting, state)
 
-    def response(change: Array) -> tuple[Array, Array]:
-        """The response of the overlaps to a change of the students' rows of Σ, (K, K + M)."""
-        tangent = jnp.zeros_like(sigma).at[:K].set(change)
-        tangent = tangent.at[K:, :K].set(change[:, K:].T)
-        move = lambda s: drift_at(setting, state, s, order)
-        push = jax.jvp(move, (sigma,), (tangent,))[1]
-        return alone(push.Q, push.R)
+    def coupling(Q: Array, R: Array, *parts: Array | None) -> Array:
+        """What levels act on each other through: students' rows of Σ, outputs and biases."""
+        rows = jnp.concatenate([(lam * Q).sum(0), (lam * R).sum(0)], axis=-1)
+        return ravel_pytree((rows, parts))[0]
 
-    rows = lambda Q, R: jnp.concatenate([(lam * Q).sum(-3), (lam * R).sum(-3)], axis=-1)
-    basis = jnp.eye(K * (K + M)).reshape(-1, K, K + M)
-    W_Q, W_R = jax.vmap(response)(basis)  # (m, L, K, K), (m, L, K, M)
-    small = jnp.eye(len(basis)) - rows(W_Q, W_R).reshape(len(basis), -1).T
+    def response(change: Array) -> tuple[Array | None, ...]:
+        """The response of `_moving` to a change of `coupling`."""
+        rows, (outputs, biases) = unravel(change)
+        tangent = jnp.zeros_like(sigma).at[:K].set(rows)
+        tangent = tangent.at[K:, :K].set(rows[:, K:].T)
+
+        def move(s: Array, outputs: Array | None, biases: Array | None) -> Overlaps:
+            at = dataclasses.replace(state, outputs=outputs, biases=biases)
+            return drift_at(setting, at, s, order)
+
+        parts = (state.outputs, state.biases)
+        return _moving(alone(jax.jvp(move, (sigma, *parts), (tangent, outputs, biases))[1]))
+
+    like, unravel = ravel_pytree((sigma[:K], (state.outputs, state.biases)))
+    basis = jnp.eye(len(like))
+    W = jax.vmap(response)(basis)
+    small = jnp.eye(len(basis)) - jax.vmap(coupling)(*W).T
 
     def solve(b: Overlaps) -> Overlaps:
-        Q, R = alone(b.Q, b.R)
-        s = dense.solve(small, rows(Q, R).ravel())
-        return Overlaps(Q + jnp.tensordot(s, W_Q, 1), R + jnp.tensordot(s, W_R, 1), b.T / w)
+        x = alone(b)
+        s = dense.solve(small, coupling(*_moving(x)))
+        corrected = lambda own, each: own + jnp.tensordot(s, each, 1)
+        Q, R, outputs, biases = jax.tree.map(corrected, _moving(x), W)
+        return dataclasses.replace(x, Q=Q, R=R, outputs=outputs, biases=biases)
 
     return solve
 
 
+def _moving(state: Overlaps) -> tuple[Array | None, ...]:
+    """All but the teacher's part of a state."""
+    return state.Q, state.R, state.outputs, state.biases
+
+
 def _without_coupling(
     setting: CommitteeSetting, state: Overlaps, w: Array
-) -> Callable[[Array, Array], tuple[Array, Array]]:
-    """The solver of (w − J₀) x = b, with J₀ the Jacobian at fixed Σ: one eigenbasis for all levels.
+) -> Callable[[Overlaps], Overlaps]:
+    """The solver of (w − J₀) x = b, with J₀ the Jacobian at fixed Σ, outputs and biases.
 
-    J₀ x has x_R ↦ h λ_l 𝒜 x_R and x_Q ↦ h λ_l (𝒜 x_Q + x_Q 𝒜ᵀ + ℬ x_Rᵀ + x_R ℬᵀ), with 𝒜 and ℬ the
-    two blocks of D. The columns of 𝒜 carry the output weights c, which have one sign, so that
-    C^½ 𝒜 C^(-½) with C = diag |c| is symmetric, and 𝒜 = V Λ V⁻¹ has real eigenvalues.
+    J₀ x has x_R ↦ (r_l 𝒜 − d_l) x_R and
+    x_Q ↦ r_l (𝒜 x_Q + x_Q 𝒜ᵀ + ℬ x_Rᵀ + x_R ℬᵀ) − 2 d_l x_Q, with 𝒜 and ℬ the two blocks of D,
+    r_l = h a λ_l and the decay d_l. 𝒜 is symmetric: one eigenbasis serves all levels. Nothing else
+    moves.
     """
     K, first = setting.student.units, LevelRates.of(setting).first
-    D = drift_matrix(setting, covariance(setting, state))
-    root = jnp.sqrt(jnp.abs(setting.problem.output_weights(setting.student)[:K]))
-    values, U = dense.eigh(root[:, None] * D[:, :K] / root)
-    V, inverse, B = U / root[:, None], U.T * root, D[:, K:]
+    d = 0.0 if setting.rule.decay is None else level_decay(setting)
+    D = drift_matrix(setting, state, covariance(setting, state))
+    values, V = dense.eigh(D[:, :K])
+    B = D[:, K:]
 
-    def solve(Q: Array, R: Array) -> tuple[Array, Array]:
+    def solve(b: Overlaps) -> Overlaps:
         # R first: it does not depend on Q, but drives it.
-        R = V @ ((inverse @ R) / (w - first * values[:, None]))
+        R = V @ ((V.T @ b.R) / (w + d - first * values[:, None]))
         mixed = first * (B @ R.swapaxes(1, 2))
-        Q = inverse @ (Q + mixed + mixed.swapaxes(1, 2)) @ inverse.T
-        return V @ (Q / (w - first * (values[:, None] + values))) @ V.T, R
+        Q = V.T @ (b.Q + mixed + mixed.swapaxes(1, 2)) @ V
+        Q = V @ (Q / (w + 2 * d - first * (values[:, None] + values))) @ V.T
+        still = {name: None if x is None else x / w for name, x in b.parts.items()}
+        return Overlaps(Q, R, b.T / w, **still)
 
     return solve

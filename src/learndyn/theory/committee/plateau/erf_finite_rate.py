@@ -26,8 +26,9 @@ from scipy.optimize import root_scalar
 
 from learndyn.runtime.precision import compiled_in_float64
 from learndyn.runtime.types import Array
-from learndyn.theory.committee.dynamics import overlaps
+from learndyn.theory.committee.dynamics import terms
 from learndyn.theory.committee.setting import CommitteeSetting
+from learndyn.theory.committee.state import from_gram
 
 SMALL = 1e-2  # initial norm of the students, relative to the teachers
 FIRST, GROWTH = 0.1, 1.3  # the first step in h α, and the ratio of successive steps
@@ -113,8 +114,9 @@ def _linearised(setting: CommitteeSetting, tau: Array, y: Array) -> tuple[Array,
 
     def drift(y: Array) -> tuple[Array, Array]:
         G, sigma, K = _gram(setting, tau, y), _covariance(setting, tau, y), setting.student.units
-        half = overlaps.drift_matrix(setting, sigma) @ G
-        noise = setting.h * setting.rule.noise * overlaps.noise(setting, sigma)
+        state, h = from_gram(G[None], K), setting.h * setting.student.scale
+        half = terms.drift_matrix(setting, state, sigma) @ G
+        noise = h * setting.rule.noise * terms.omega(setting, state, sigma)
         dQ = half[:, :K] + half[:, :K].T + noise
         moved = jnp.stack([half[0, K], dQ[0, 0], dQ[0, 1]])
         return moved, moved
@@ -126,7 +128,8 @@ def _linearised(setting: CommitteeSetting, tau: Array, y: Array) -> tuple[Array,
 def _escape(setting: CommitteeSetting, tau: Array, y: Array) -> tuple[Array, Array, Array]:
     """Σ, d and κ of the module's docstring; ∂/∂R of 1/√E, E = (1+Q)(1+T) − R², is R E^(-3/2)."""
     sigma, K = _covariance(setting, tau, y), setting.student.units
-    D = overlaps.drift_matrix(setting, sigma)
+    state = from_gram(_gram(setting, tau, y)[None], K)
+    D = terms.drift_matrix(setting, state, sigma)
     Q, R, T = sigma[0, 0], sigma[0, K], sigma[K, K]
     slope = D[0, K] * R / ((1 + Q) * (1 + T) - R**2)
     return sigma, D[0, 0] - D[0, 1], tau * slope
