@@ -21,6 +21,10 @@ NETWORKS = {
     "linear": ld.Committee(2, "linear", scale=0.7),
     "erf": ld.Committee(3, "erf", init=ld.Orthonormal(0.5)),
     "quadratic": ld.Committee(2, "quadratic", init=ld.Normal(0.3)),
+    "outputs": ld.Committee(2, "erf", outputs=[0.7, -0.4], biases=[0.1, 0.3]),
+    "both layers": ld.Committee(
+        3, "erf", outputs=ld.Normal(1.0), biases=[0.1, 0.3, 0.0], train=("inputs", "outputs")
+    ),
     "xavier": ld.DeepLinear([3, 4, 2], init=ld.Xavier()),
     "small": ld.DeepLinear([3, 2, 2], init=ld.SmallRandom(0.1)),
     "aligned": ld.DeepLinear([3, 1, 4, 2], init=ld.Aligned(0.5)),

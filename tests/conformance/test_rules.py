@@ -11,6 +11,7 @@ from learndyn.rules import AbstractDeterministicRule
 MATRIX = np.array([[1.2, 0.3, -0.4], [0.1, 0.9, 0.5]])
 RULES = {
     "sgd": ld.SGD(0.02, batch=2),
+    "decay": ld.SGD(0.02, batch=2, decay=1e-4),
     "descent": ld.GradientDescent(0.02),
     "natural": ld.NaturalGradient(0.02),
     "root": ld.NaturalGradient(0.02, power=0.5),
@@ -28,7 +29,7 @@ RULES = {
 
 
 # What differs little from others runs in the whole suite only.
-REST = ("cycles", "finite noise", "shared noise", "root", "levenberg", "damped", "clipped")
+REST = ("decay", "cycles", "finite noise", "shared noise", "root", "levenberg", "damped", "clipped")
 
 
 @pytest.fixture(

@@ -50,9 +50,21 @@ def orthonormal():
     return ld.System(data, student, ld.SGD(0.05))
 
 
+def both_layers(g, f, N=60, **parts):
+    """Outputs and what else is given learn, with decay; the teacher's outputs are drawn."""
+    data = ld.TeacherStudent(
+        ld.Spectrum([1.5, 0.5], [N // 2, N // 2]),
+        ld.Committee(2, f, scale=0.5, outputs=ld.Normal(1.0)),
+        label_noise=0.1,
+    )
+    student = ld.Committee(3, g, scale=0.4, outputs=[0.9, -0.5, 0.7], **parts)
+    return ld.System(data, student, ld.SGD(0.3, output_rate=0.2, decay=0.1, output_decay=0.05))
+
+
 COVERED = {
     "linear": committee("linear", ld.Isotropic(60), label_noise=0.1),
     "erf": committee("erf", ld.PowerLaw(60, 3, 1.0)),
+    "both layers": both_layers("erf", "erf", train=("inputs", "outputs")),
     "descent": deep(ld.GradientDescent(0.01)),
     "root": deep(ld.NaturalGradient(0.01, power=0.5, damping=0.01)),
     "blocks": deep(ld.NaturalGradient(0.01, power=0.5, blocks=True)),
@@ -67,7 +79,7 @@ COVERED = {
 APPROXIMATE = ("unaligned", "perturbed", "two layers")
 LEVELS = {name: "approximate" if name in APPROXIMATE else "exact" for name in COVERED}
 # Systems whose starts conserve something: the others have nothing to conserve.
-CONSERVING = set(COVERED) - {"linear", "erf"}
+CONSERVING = set(COVERED) - {"linear", "erf", "both layers"}
 REFUSED = {
     "perturbed committee": ld.System(
         ld.TeacherStudent(ld.Isotropic(9), ld.Committee(1, "erf")),

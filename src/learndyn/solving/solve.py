@@ -47,6 +47,7 @@ def solve(
     fluctuations: bool = False,
     states: bool = False,
     theory: Any = None,
+    accuracy: Number | None = None,
     rtol: Number = 1e-8,
     atol: Number = 1e-10,
     progress: bool | Report = False,
@@ -71,6 +72,9 @@ def solve(
         states: whether to keep the state itself, as variables `state_<field>`.
         theory: the name or the class of the theory to use; None takes the one that covers the
             system.
+        accuracy: the relative error that Gaussian averages without a closed form aim at, for
+            committees; None is 1e-6. The attributes `averages` and `averages_error` of the record
+            say how they were computed, and how much a finer computation changes them at the start.
         rtol: relative tolerance of the integrator.
         atol: absolute tolerance of the integrator.
         progress: True shows a bar with the time left (in a file, a line every half minute); a
@@ -91,12 +95,14 @@ def solve(
     times, key = increasing_times(times), seed("key", key)
     one_of("fluctuations", fluctuations, (False, True))
     one_of("states", states, (False, True))
-    chosen, moves, noise = _moves(system, theory, order, fluctuations)
+    chosen, *_ = _moves(system, theory, order, fluctuations)
     # Not `start(system)`: the state must be one of the theory that was chosen.
     start = sampled_start(system, chosen, key) if start is None else Start.of(start)
     tolerances = positive("rtol", rtol), positive("atol", atol)
     state = chosen.as_state(start.state)
     coverage = chosen.covers_start(start.state, start.realise)
+    chosen = chosen.resolved([state], accuracy)
+    moves, noise = _dynamics(chosen, order), _noise(chosen, order) if fluctuations else None
     clock = moves.clock
     steps = clock.step_numbers(times)
     if isinstance(moves, Map):
@@ -131,6 +137,7 @@ def solve(
             "rtol": float(tolerances[0]),
             "atol": float(tolerances[1]),
             "dtype": "float64",
+            **chosen.attributes(state),
             **({"diffusion_error": noise.error(state)} if noise is not None else {}),
             "key": key,
             **about,

@@ -6,7 +6,7 @@ A theory contains right-hand sides only; one engine integrates all of them.
 import abc
 import dataclasses
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
@@ -15,9 +15,9 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from learndyn.records import Variable as Variable
-from learndyn.runtime.checks import either, one_of
+from learndyn.runtime.checks import either, one_of, shown
 from learndyn.runtime.precision import full_precision, in_float64
-from learndyn.runtime.types import Array, Weights
+from learndyn.runtime.types import Array, Number, Weights
 from learndyn.runtime.values import Value
 from learndyn.system import System
 from learndyn.theory.chain import AbstractChain
@@ -99,6 +99,29 @@ class AbstractTheory(Value):
     def covers_start(self, state: State, realise: Realise) -> Coverage:
         """Whether this theory covers this start; `realise()` returns its weights and teacher."""
         return self.covers(self.system)
+
+    def resolved(self, states: Sequence[State], accuracy: Number | None = None) -> "AbstractTheory":
+        """The theory with the numerical resolution that trajectories from some states need.
+
+        Args:
+            states: where the trajectories begin.
+            accuracy: the relative error that averages without a closed form aim at; None for the
+                theory's own.
+
+        Returns:
+            The theory itself, unless it computes such averages.
+
+        Raises:
+            ValueError: for an accuracy that the theory has no use for.
+        """
+        if accuracy is not None:
+            came = f"{shown(accuracy)} for the {self.name} theory, which needs no averages"
+            raise ValueError(f"accuracy: got {came}; allowed is None")
+        return self
+
+    def attributes(self, state: State) -> dict[str, Any]:
+        """What the record of a solution from a state should say about the theory."""
+        return {}
 
     @abc.abstractmethod
     def as_state(self, state: State) -> State:

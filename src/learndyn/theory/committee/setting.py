@@ -34,13 +34,13 @@ class CommitteeSetting(NamedTuple):
     units: Units
 
     @staticmethod
-    def of(system: System) -> "CommitteeSetting":
-        """The setting of a system that the committee theory covers."""
+    def of(system: System, **resolution: float) -> "CommitteeSetting":
+        """The setting of a system that the theory covers; for `resolution` see `Units`."""
         problem = cast(TeacherStudent, system.problem)
         student, rule = cast(Committee, system.network), system.rule.step_law
         teacher = cast(Committee, problem.teacher)
         assert rule is not None
-        units = Units(student.g, teacher.g, student.units, teacher.units)
+        units = Units(student.g, teacher.g, student.units, teacher.units, **resolution)
         return CommitteeSetting(problem, student, teacher, rule, problem.inputs.spectrum, units)
 
     @property

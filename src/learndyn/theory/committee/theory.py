@@ -5,6 +5,7 @@ The right-hand sides are in `dynamics.overlaps`.
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -14,9 +15,9 @@ import numpy as np
 from learndyn.networks import Committee, Typical
 from learndyn.numerics.rosenbrock import Solve
 from learndyn.problems import SquaredLoss, TeacherStudent
-from learndyn.runtime.checks import a_kind, one_of
+from learndyn.runtime.checks import a_kind, one_of, positive
 from learndyn.runtime.precision import compiled_in_float64, full_precision
-from learndyn.runtime.types import Array, Weights
+from learndyn.runtime.types import Array, Number, Weights
 from learndyn.system import System
 from learndyn.theory.base import AbstractTheory, Coverage, Given, Realise, Reference, Variable
 from learndyn.theory.chain import AbstractChain
@@ -43,6 +44,7 @@ from learndyn.theory.dynamics import (
     Noise,
     Refused,
     Stabilised,
+    State,
 )
 
 VARIABLES = {
@@ -55,7 +57,17 @@ VARIABLES = {
 
 
 class CommitteeTheory(AbstractTheory):
-    """Order parameters of a committee under one-pass SGD, exact as N → ∞."""
+    """Order parameters of a committee under one-pass SGD, exact as N → ∞.
+
+    Args:
+        system: the system.
+        resolution: (name, value) pairs for the averages of `Units`; see `resolved`.
+    """
+
+    unwritten: ClassVar[dict[str, Any]] = {"resolution": ()}
+
+    system: System
+    resolution: tuple[tuple[str, float], ...] = eqx.field(static=True, default=())
 
     name: ClassVar[str] = "committee"
     orders: ClassVar[tuple[str, ...]] = ("full", "flow", "finite")
@@ -82,7 +94,31 @@ class CommitteeTheory(AbstractTheory):
 
     @property
     def _setting(self) -> CommitteeSetting:
-        return CommitteeSetting.of(self.system)
+        return CommitteeSetting.of(self.system, **dict(self.resolution))
+
+    def resolved(
+        self, states: Sequence[State], accuracy: Number | None = None
+    ) -> "CommitteeTheory":
+        """With averages that are accurate for the pre-activations of these states."""
+        setting = self._setting
+        aim = {} if accuracy is None else {"accuracy": float(positive("accuracy", accuracy))}
+        # Closed forms need no resolution: all states share a compiled program.
+        if setting.units.method(setting.biased) == "closed form":
+            return self
+        units = dataclasses.replace(setting.units, **aim)
+        with full_precision():
+            sigmas = [np.asarray(overlaps.covariance(setting, state)) for state in states]
+        units = units.resolved(np.stack(sigmas))
+        resolution = (("accuracy", units.accuracy), ("spread", units.spread))
+        return dataclasses.replace(self, resolution=resolution)
+
+    def attributes(self, state: Overlaps) -> dict[str, Any]:
+        """How averages are computed, and how much a finer computation changes them here."""
+        setting = self._setting
+        with full_precision():
+            sigma, c = overlaps.covariance(setting, state), setting.c(state)
+            error = setting.units.error(sigma, c, setting.biases(state))
+        return {"averages": setting.units.method(setting.biased), "averages_error": error}
 
     @property
     def variables(self) -> dict[str, Variable]:  # pyright: ignore[reportIncompatibleVariableOverride]

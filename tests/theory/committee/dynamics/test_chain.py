@@ -17,6 +17,22 @@ def system(activation, spectrum, K=3, M=2, eta=0.7, batch=1, noise=0.2, loss_sca
     return ld.System(data, ld.Committee(K, activation, scale=0.6), ld.SGD(eta, batch=batch))
 
 
+def trained(activation, spectrum, batch=1, biased=False, K=3):
+    """Outputs of both signs that learn, decay, a teacher with outputs that were drawn."""
+    biases, extra = ([0.3, -0.2, 0.1], ("biases",)) if biased else (None, ())
+    law = ld.Normal(0.5)
+    teacher = ld.Committee(
+        2, activation, scale=0.8, outputs=ld.Normal(1.0), biases=law if biased else None
+    )
+    student = ld.Committee(
+        K, activation, scale=0.6, outputs=[0.7, -0.4, 0.5], biases=biases,
+        train=("inputs", "outputs", *extra),
+    )  # fmt: skip
+    data = ld.TeacherStudent(spectrum, teacher, label_noise=0.2)
+    rule = ld.SGD(0.3, batch=batch, output_rate=0.5, decay=0.7, output_decay=0.4)
+    return ld.System(data, student, rule)
+
+
 def frame(rng, n):
     return np.linalg.qr(rng.standard_normal((n, n)))[0]
 
@@ -62,6 +78,9 @@ class Explicit:
             self.rests.append((np.sqrt(lam), A[..., l][:, : n - span], E[span:]))
         self.rows, self.inputs = np.concatenate(rows, axis=1), np.concatenate(inputs, axis=1)
         self.W, self.B = self.rows[:K], self.rows[K:]
+        self.weights = it.network.joined(self.W, state.outputs, state.biases)
+        labels = state.teacher_outputs, state.teacher_biases
+        self.teacher = it.problem.teacher.joined(self.B, *labels)
 
     def full_inputs(self):
         """Inputs with the part that the weights do not see, (b, N)."""
@@ -79,24 +98,27 @@ class Explicit:
 
     def targets(self, x):
         teacher = self.it.problem.teacher
-        return np.asarray(teacher(self.B, x)) + self.it.problem.label_noise * self.noise
+        return np.asarray(teacher(self.teacher, x)) + self.it.problem.label_noise * self.noise
 
     def slopes(self):
         """δ of every example, (K, b)."""
-        x = self.inputs / np.sqrt(self.it.dim) @ self.W.T
+        _, v, b = self.it.network.parts_of(self.weights)
+        x = self.inputs / np.sqrt(self.it.dim) @ self.W.T + (0 if b is None else b)
         g = self.it.network.g
         slope = jax.jvp(g, (jnp.asarray(x),), (jnp.ones(x.shape),))[1]
-        gap = self.targets(self.inputs) - np.asarray(self.it.network(self.W, self.inputs))
-        return np.asarray(slope).T * gap
+        gap = self.targets(self.inputs) - np.asarray(self.it.network(self.weights, self.inputs))
+        return np.asarray(slope * (1 if v is None else v)).T * gap
 
     def after(self):
         """The state after one step of SGD."""
         x = self.full_inputs()
         y = self.targets(x)
         loss = lambda w: self.it.problem.mean_loss(self.it.network, w, x, y)
-        W = jnp.asarray(self.W)
-        W = moved(W, jax.jit(jax.grad(loss))(W), -self.it.rule.learning_rate)
-        return ld.theory_of(self.it).project(np.asarray(W), self.B)
+        weights = jax.tree.map(jnp.asarray, self.weights)
+        gradient = jax.jit(jax.grad(loss))(weights)
+        direction = self.it.rule.step_law.direction(self.it.network, weights, gradient)
+        weights = to_numpy(moved(weights, direction, -self.it.rule.learning_rate))
+        return ld.theory_of(self.it).project(weights, self.teacher)
 
 
 @eqx.filter_jit
@@ -105,7 +127,7 @@ def stepped_by(chain, fixed, moving, normals, chi_squares):
     return chain.state(fixed, jax.tree.map(lambda leaf: leaf[..., 0], after))
 
 
-def compare_one_step(it, state, seed=0):
+def compare_one_step(it, state, seed=0, moves="Q"):
     rng = np.random.default_rng(seed)
     chain = ld.theory_of(it).chain()
     normals = rng.standard_normal(chain.normals)
@@ -116,9 +138,10 @@ def compare_one_step(it, state, seed=0):
         stepped = stepped_by(chain, fixed, moving, normals[:, None], chi_squares[:, None])
         ours = to_numpy(stepped)
         theirs = Explicit(it, state, normals, chi_squares, rng).after()
-    for name in ("Q", "R", "T"):
-        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=0, atol=2e-12)
-    assert np.max(np.abs(ours.Q - state.Q)) > 1e-4  # something has moved
+    for found, expected in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=2e-12)
+    change = np.abs(getattr(ours, moves) - getattr(state, moves))
+    assert np.max(change) > 1e-4  # something has moved
 
 
 SPECTRA = {
@@ -145,6 +168,29 @@ SPECTRA = {
 def test_one_step_is_a_step_of_sgd(activation, spectrum, batch):
     it = system(activation, SPECTRA[spectrum], eta=0.3, batch=batch)
     compare_one_step(it, ld.start(it, key=1).state)
+
+
+@pytest.mark.parametrize(
+    ("activation", "spectrum", "batch", "biased"),
+    [
+        ("erf", "one level", 1, False),
+        ("quadratic", "scarce", 1, True),
+        ("erf", "levels", 3, True),
+        ("erf", "scarce", 7, True),
+    ],
+)
+def test_one_step_with_outputs_and_biases_that_learn(activation, spectrum, batch, biased):
+    it = trained(activation, SPECTRA[spectrum], batch, biased)
+    compare_one_step(it, ld.start(it, key=1).state)
+
+
+def test_one_step_of_outputs_alone():
+    teacher = ld.Committee(2, "erf")
+    data = ld.TeacherStudent(SPECTRA["levels"], teacher)
+    student = ld.Committee(3, "erf", train="outputs")
+    it = ld.System(data, student, ld.SGD(1.0, decay=0.5))
+    state = ld.start(it, key=1).state
+    compare_one_step(it, state, moves="outputs")
 
 
 def test_one_step_where_not_every_level_learns():

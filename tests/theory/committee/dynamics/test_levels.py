@@ -82,10 +82,13 @@ def test_implicit_scheme_with_all_learning_rate_terms():
     np.testing.assert_allclose(found, curve(system, state, times, "full", "explicit"), rtol=1e-6)
 
 
-PLAIN, TRAINED = {}, {
-    "outputs": [0.3, -1.3, 0.8],
-    "train": ("inputs", "outputs"),
-}
+PLAIN, TRAINED = (
+    {},
+    {
+        "outputs": [0.3, -1.3, 0.8],
+        "train": ("inputs", "outputs"),
+    },
+)
 
 
 @pytest.mark.parametrize("parts", [pytest.param(PLAIN, marks=pytest.mark.slow), TRAINED])
