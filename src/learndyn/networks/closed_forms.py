@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from learndyn.numerics.gaussian import AbstractActivation
+from learndyn.numerics.gaussian import AbstractClosedForm
 from learndyn.runtime.types import Array, Weights
 
 Covariance = Callable[[list[int]], np.ndarray]  # indices of inputs → the covariance of these inputs
@@ -21,7 +21,7 @@ class UnitSum(NamedTuple):
     """
 
     coefficients: Array
-    activation: AbstractActivation
+    activation: AbstractClosedForm
     rows: Callable[[Weights], Array]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from learndyn.networks.base import AbstractNetwork, Shape
 from learndyn.networks.closed_forms import UnitSum
 from learndyn.networks.parts.unit_initialisation import AbstractInitialisation, Normal
-from learndyn.numerics.gaussian import ACTIVATIONS, AbstractActivation
+from learndyn.numerics.gaussian import ACTIVATIONS, AbstractClosedForm
 from learndyn.runtime.checks import finite, instance, numbers, one_of, positive, positive_int
 from learndyn.runtime.types import Array, Number, Weights
 from learndyn.tangent.taps import tap
@@ -56,7 +56,7 @@ class Committee(AbstractNetwork):
         self.trainable = None if trainable is None else positive_int("trainable", trainable)
 
     @property
-    def g(self) -> AbstractActivation:
+    def g(self) -> AbstractClosedForm:
         """The activation with its Gaussian averages."""
         return ACTIVATIONS[self.activation]
 
