@@ -31,6 +31,7 @@ from learndyn.networks import Typical as Typical
 from learndyn.networks import ViT as ViT
 from learndyn.networks import WideResNet as WideResNet
 from learndyn.networks import Xavier as Xavier
+from learndyn.numerics.gaussian import Activation as Activation
 from learndyn.plotting import plot as plot
 from learndyn.probes import Recorder as Recorder
 from learndyn.probes import agop as agop

@@ -150,7 +150,7 @@ def test_committees_and_deep_linear_networks_have_nodes():
     ("make", "said"),
     [
         (lambda: ld.MLP([3], "relu"), "widths: got (3,); allowed are at least two"),
-        (lambda: ld.MLP([3, 2], "gelu"), "activation: got 'gelu'; allowed is one of"),
+        (lambda: ld.MLP([3, 2], "step"), "activation: got 'step'; allowed is one of"),
         (lambda: ld.MLP([3, 2], "relu", output="max"), "output: got 'max'"),
         (lambda: ld.MLP([3, 2], "relu", parameterisation="mup"), "parameterisation: got 'mup'"),
         (lambda: ld.CNN([], 3, 2, "relu"), "channels: got (); allowed are at least one"),

@@ -23,7 +23,8 @@ class MLP(AbstractLayered):
 
     Args:
         widths: from input to output, at least two.
-        activation: "linear", "erf" (erf(h/√2)), "quadratic", "relu", "tanh" or "swish".
+        activation: "linear", "erf" (erf(h/√2)), "quadratic", "relu", "leaky_relu" (slope 0.01 on
+            the left), "abs", "tanh", "sigmoid", "gelu", "softplus", "swish" or "sine".
         parameterisation: "ntk" or "standard".
         bias: whether layers have biases.
         output: map of the last pre-activation: "identity", "softmax", "sigmoid" or "tanh".

@@ -8,16 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.numerics.gaussian import ACTIVATIONS
+from learndyn.numerics.gaussian import NAMED
 from learndyn.runtime.checks import one_of, positive
 from learndyn.runtime.types import Array
 from learndyn.tangent.taps import tap
 
 FUNCTIONS: dict[str, Callable[[Array], Array]] = {
-    **ACTIVATIONS,
-    "relu": jax.nn.relu,
-    "tanh": jnp.tanh,
-    "swish": jax.nn.swish,
+    name: function for name, function in NAMED.items() if function.trainable
 }
 OUTPUTS: dict[str, Callable[[Array], Array]] = {
     "identity": lambda h: h,

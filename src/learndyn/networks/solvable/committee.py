@@ -1,5 +1,6 @@
 """The (soft) committee machine: one hidden layer and a weighted sum of its units."""
 
+import functools
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -53,7 +54,9 @@ class Committee(AbstractNetwork):
 
     Args:
         units: number K of hidden units.
-        activation: "linear" g(h) = h, "erf" g(h) = erf(h/√2) or "quadratic" g(h) = h².
+        activation: "linear" g(h) = h, "erf" g(h) = erf(h/√2), "quadratic" g(h) = h², "relu",
+            "leaky_relu", "abs", "tanh", "sigmoid", "gelu", "softplus", "swish", "sine", for
+            teachers also "sign", an `Activation`, or a smooth JAX function of a number.
         scale: factor of the output.
         outputs: the output weights v: K numbers of any sign, a distribution such as `Normal(1.0)`
             from which they are drawn, or None for ones.
@@ -89,8 +92,8 @@ class Committee(AbstractNetwork):
         trainable: int | None = None,
     ):
         self.units = positive_int("units", units)
+        activation_of("activation", activation, teacher=True)
         self.activation = activation
-        activation_of("activation", activation)
         self.scale = positive("scale", scale)
         self.outputs = _numbers_or_law("outputs", outputs, self.units)
         self.biases = _numbers_or_law("biases", biases, self.units)
@@ -102,8 +105,8 @@ class Committee(AbstractNetwork):
 
     @property
     def g(self) -> AbstractActivation:
-        """The activation with its Gaussian averages."""
-        return activation_of("activation", self.activation)
+        """The activation with what is known of its Gaussian averages."""
+        return _activation(self.activation)
 
     def __call__(self, weights: Weights, x: Array) -> Array:
         rows, outputs, biases = self.parts_of(self.learning(weights))
@@ -199,6 +202,9 @@ class Committee(AbstractNetwork):
         if self.trainable is not None and self.trainable > input_shape[0]:
             raise ValueError(f"trainable: got {self.trainable}; allowed is 1 to {input_shape[0]}")
 
+    def check_student(self) -> None:
+        activation_of("activation", self.activation)
+
     def check_weights(
         self, weights: Weights, input_shape: tuple[int, ...], name: str = "weights"
     ) -> None:
@@ -256,6 +262,12 @@ class Committee(AbstractNetwork):
 
     def dim_of(self, weights: Weights) -> int:
         return (weights if self.is_array else weights[0]).shape[-1]
+
+
+@functools.lru_cache(maxsize=256)
+def _activation(value: Any) -> AbstractActivation:
+    """The activation of a committee; functions are examined once."""
+    return activation_of("activation", value, teacher=True)
 
 
 def _numbers_or_law(name: str, value: Any, units: int) -> Any:

@@ -1,4 +1,4 @@
-"""Gaussian averages of an activation g, as one interface.
+"""Activations, and those of them whose Gaussian averages have closed forms.
 
 (u, v, …) are centred, jointly Gaussian, with covariance C. Each average reads C as
 `C[i][j]`, so that a matrix gives one number and nested broadcastable arrays give a table.
@@ -13,17 +13,51 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
+from learndyn.numerics.gaussian import hermite
+from learndyn.numerics.gaussian.pieces import Pieces
 from learndyn.runtime.types import Array
 
 Covariance = Any  # what `C[i][j]` reads: an array, or nested sequences of arrays
 
 
 class AbstractActivation(eqx.Module):
-    """An activation g with its Gaussian averages in closed form."""
+    """An activation g. Only `__call__` is needed; the rest says what more is known of g."""
 
     @abc.abstractmethod
     def __call__(self, h: Array) -> Array:
         """The activation g(h), elementwise."""
+
+    @property
+    def smooth(self) -> bool:
+        """Whether neither g nor its derivatives jump."""
+        return True
+
+    @property
+    def trainable(self) -> bool:
+        """Whether units can learn with g: its slope is not zero almost everywhere."""
+        return True
+
+    @property
+    def pieces(self) -> Pieces | None:
+        """The function as a sum of x, |x| and error functions, if it is one."""
+        return None
+
+    @property
+    def fit(self) -> str:
+        """What averages with `pieces` are of, where that is not quite the function itself."""
+        return ""
+
+    def with_accuracy(self, accuracy: float) -> "AbstractActivation":
+        """The same function, with averages of a given accuracy where they approximate it."""
+        return self
+
+    def coefficients(self, mean: Array, std: Array, rule: hermite.Rule) -> hermite.Coefficients:
+        """Hermite coefficients of g, g' and g'' around `mean`, for a smooth function."""
+        return hermite.coefficients(self, mean, std, rule)
+
+
+class AbstractClosedForm(AbstractActivation):
+    """An activation g whose averages over g alone have closed forms."""
 
     @abc.abstractmethod
     def I2(self, C: Covariance) -> Array:

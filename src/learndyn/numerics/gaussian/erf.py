@@ -6,15 +6,20 @@ The corrected A₀, A₁, A₂ of I4 differ from Eq. 91 of Worschech and Rosenow
 import jax.numpy as jnp
 from jax.scipy.special import erf
 
-from learndyn.numerics.gaussian.base import AbstractActivation, Covariance
+from learndyn.numerics.gaussian.base import AbstractClosedForm, Covariance
+from learndyn.numerics.gaussian.pieces import Pieces
 from learndyn.runtime.types import Array
 
 
-class Erf(AbstractActivation):
+class Erf(AbstractClosedForm):
     """The error function, g(h) = erf(h/√2)."""
 
     def __call__(self, h: Array) -> Array:
         return erf(h / 2**0.5)
+
+    @property
+    def pieces(self) -> Pieces:
+        return Pieces(weights=(1.0,), widths=(1.0,))
 
     def I2(self, C: Covariance) -> Array:
         return 2 / jnp.pi * jnp.arcsin(C[0][1] / jnp.sqrt((1 + C[0][0]) * (1 + C[1][1])))

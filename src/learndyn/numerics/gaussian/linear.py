@@ -2,15 +2,20 @@
 
 import jax.numpy as jnp
 
-from learndyn.numerics.gaussian.base import AbstractActivation, Covariance
+from learndyn.numerics.gaussian.base import AbstractClosedForm, Covariance
+from learndyn.numerics.gaussian.pieces import Pieces
 from learndyn.runtime.types import Array
 
 
-class Linear(AbstractActivation):
+class Linear(AbstractClosedForm):
     """The identity, g(h) = h."""
 
     def __call__(self, h: Array) -> Array:
         return h
+
+    @property
+    def pieces(self) -> Pieces:
+        return Pieces(linear=1.0)
 
     def I2(self, C: Covariance) -> Array:
         return C[0][1]

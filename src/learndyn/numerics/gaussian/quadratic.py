@@ -2,11 +2,11 @@
 
 import jax.numpy as jnp
 
-from learndyn.numerics.gaussian.base import AbstractActivation, Covariance
+from learndyn.numerics.gaussian.base import AbstractClosedForm, Covariance
 from learndyn.runtime.types import Array
 
 
-class Quadratic(AbstractActivation):
+class Quadratic(AbstractClosedForm):
     """The square, g(h) = h²."""
 
     def __call__(self, h: Array) -> Array:

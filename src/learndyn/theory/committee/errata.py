@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from learndyn.numerics.gaussian import ACTIVATIONS, AbstractActivation, tabulate
+from learndyn.numerics.gaussian import ACTIVATIONS, AbstractClosedForm, tabulate
 from learndyn.numerics.gaussian.base import Covariance
 from learndyn.problems import Spectrum
 from learndyn.runtime.precision import in_float64
@@ -86,7 +86,7 @@ def printed_eq18(
 
 @eqx.filter_jit
 def _printed_eq18_parts(
-    state: moments.Moments, c: Array, g: AbstractActivation
+    state: moments.Moments, c: Array, g: AbstractClosedForm
 ) -> tuple[Array, Array]:
     Q1, R1, T1 = moments.shifted(state, c)
     _, R2, T2 = moments.shifted(moments.Moments(Q1, R1, T1), c)

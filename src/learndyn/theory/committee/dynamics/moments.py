@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from learndyn.numerics.gaussian import ACTIVATIONS, AbstractActivation, tabulate
+from learndyn.numerics.gaussian import ACTIVATIONS, AbstractClosedForm, tabulate
 from learndyn.runtime.checks import one_of
 from learndyn.runtime.precision import as_float64, in_float64
 from learndyn.runtime.types import Array, Int
@@ -124,7 +124,7 @@ def error(moments: Moments, lam: ArrayLike, activation: str = "erf") -> Array:
 
 
 @eqx.filter_jit
-def half_square(moments: Moments, coefficients: Array, c: Array, g: AbstractActivation) -> Array:
+def half_square(moments: Moments, coefficients: Array, c: Array, g: AbstractClosedForm) -> Array:
     """½ E[(Σ_k c_k g(z_k))²] over z = (x, y), by I2."""
     Q, R, T = shifted(moments, coefficients)
     every = range(len(c))
@@ -134,7 +134,7 @@ def half_square(moments: Moments, coefficients: Array, c: Array, g: AbstractActi
 
 @eqx.filter_jit
 def _right_hand_side(
-    moments: Moments, coefficients: Array, nu: Array, eta: Array, g: AbstractActivation
+    moments: Moments, coefficients: Array, nu: Array, eta: Array, g: AbstractClosedForm
 ) -> Moments:
     Q, R, T = shifted(moments, coefficients)
     K, M = R.shape[1:]
@@ -169,7 +169,7 @@ def traces(lam: ArrayLike, phi: ArrayLike) -> np.ndarray:
 
 
 def weighted_I3(
-    g: AbstractActivation, first: Array, c: Array, with_x: Array, with_z: Array
+    g: AbstractClosedForm, first: Array, c: Array, with_x: Array, with_z: Array
 ) -> Array:
     """Σ_k c_k I3(x_i, v_n, z_k), (…, K, n), for variables v_n with the given covariances.
 
