@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import optax
 import xarray as xr
@@ -119,10 +120,13 @@ def probe(costly: bool = True, *, y: bool = False, loss: bool = False, **more: A
 
 
 CALLS: dict[str, Callable[[], Call]] = {
+    "Activation": lambda: Call({"function": jnp.tanh, "kinks": (0.0,)}),
     "Aligned": lambda: Call({"strengths": [0.1, 0.2]}),
     "CNN": lambda: Call({"channels": [2], "kernel": 3, "outputs": 2, "stride": 1, **LAYERED}),
     "CatapultSchedule": lambda: Call({"rule": ld.SGD(0.1), "every": 1, **STEERED}),
     "Committee": lambda: Call({"units": 2, "activation": "erf", "scale": 1.0,
+                               "outputs": [1.0, -1.0], "biases": ld.Normal(1.0),
+                               "train": ("inputs",),
                                "init": ld.Normal(1.0), "trainable": 2}),
     "CrossEntropy": lambda: Call({"ignore_index": -100}),
     "DAG": lambda: Call({"edges": [(0, 2), (1, 2)], "inputs": [0, 1], "outputs": [2],
@@ -154,14 +158,17 @@ CALLS: dict[str, Callable[[], Call]] = {
     "Optax": lambda: Call({"transformation": optax.sgd(0.1), "batch": 2,
                            "sampling": "replacement", "estimator": ld.SGD(1.0)}),
     "Orthonormal": lambda: Call({"norm": 1.0}),
-    "Overlaps": lambda: Call({"Q": np.eye(2), "R": np.ones((2, 1)), "T": np.eye(1)}),
+    "Overlaps": lambda: Call({"Q": np.eye(2), "R": np.ones((2, 1)), "T": np.eye(1),
+                              "outputs": np.ones(2), "biases": np.ones(2),
+                              "teacher_outputs": np.ones(1), "teacher_biases": np.ones(1)}),
     "Polynomial": lambda: Call({"terms": [(1.0, {0: 2})], "dim": 2}),
     "PowerLaw": lambda: Call({"dim": 4, "levels": 2, "exponent": 1.0}),
     "Recorder": lambda: Call({"probes": {"norm": lambda model: 1.0}, "every": 2, "path": None,
                               "mode": "x", "attributes": {"a": 1}}, free=("attributes",)),
     "ResidualMLP": lambda: Call({"widths": [3, 2, 2, 1], "skip": 1, **LAYERED}),
     "Residuals": lambda: Call({"r": [1.0], "kernel": [2.0]}),
-    "SGD": lambda: Call({"learning_rate": 0.1, "batch": 2, "sampling": "replacement"}),
+    "SGD": lambda: Call({"learning_rate": 0.1, "batch": 2, "sampling": "replacement",
+                         "output_rate": 0.1, "bias_rate": 0.1, "decay": 0.1, "output_decay": 0.1}),
     "SmallRandom": lambda: Call({"largest": 0.1}),
     "Spectrum": lambda: Call({"values": [2.0, 1.0], "counts": [1, 3]}),
     "SquaredLoss": lambda: Call({"scale": 0.5}),
@@ -196,7 +203,7 @@ CALLS: dict[str, Callable[[], Call]] = {
                               "progress": False}, True),
     "solve": lambda: Call({"system": system(), "times": [0, 1], "start": ld.start(system()),
                            "key": 0, "order": "full", "fluctuations": False, "states": False,
-                           "theory": "committee", "rtol": 1e-8, "atol": 1e-10,
+                           "theory": "committee", "accuracy": None, "rtol": 1e-8, "atol": 1e-10,
                            "progress": False}, True),
     "start": lambda: Call({"system": system(), "key": 0, "state": None,
                            "weights": ld.start(system()).weights,

@@ -94,7 +94,7 @@ def test_divergence_is_a_result():
 
 def test_without_a_theory_the_error_is_held_out():
     data = ld.TeacherStudent(ld.Isotropic(30), ld.Committee(1, "linear"), label_noise=0.2)
-    mixed = ld.System(data, ld.Committee(3, "erf"), ld.SGD(0.2))
+    mixed = ld.System(data, ld.Committee(3, "erf"), ld.Optax(optax.sgd(0.2), batch=1))
     record = ld.simulate(mixed, [0, 20], runs=2)
     assert "held-out" in record.attrs["error_from"] and "Q" not in record
     assert np.all(record.error[:, 1] < 0.5 * record.error[:, 0])
@@ -114,7 +114,7 @@ def test_without_a_theory_the_error_is_held_out():
 def test_descent_on_an_unknown_population_is_refused(rule):
     data = ld.TeacherStudent(ld.Isotropic(30), ld.Committee(1, "linear"))
     with pytest.raises(ValueError, match=r"\Arule: got [^\n]*; allowed are deep linear [^\n]*\Z"):
-        ld.System(data, ld.Committee(3, "erf"), rule)
+        ld.System(data, ld.MLP([30, 3, 1], "erf"), rule)
 
 
 def test_times_between_steps_are_told_once():

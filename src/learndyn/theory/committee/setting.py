@@ -34,7 +34,7 @@ class CommitteeSetting(NamedTuple):
     units: Units
 
     @staticmethod
-    def of(system: System, **resolution: float) -> "CommitteeSetting":
+    def of(system: System, **resolution: Any) -> "CommitteeSetting":
         """The setting of a system that the theory covers; for `resolution` see `Units`."""
         problem = cast(TeacherStudent, system.problem)
         student, rule = cast(Committee, system.network), system.rule.step_law

@@ -16,6 +16,8 @@ from learndyn.simulation import measure_drift
 
 CASES = json.loads((Path(__file__).parents[1] / "general.json").read_text())
 END = 4.0
+# What takes long to compile runs in the whole suite only.
+QUICK = [n if n == "erf" else pytest.param(n, marks=pytest.mark.slow) for n in CASES]
 
 
 def system(name, N, spectrum=None):
@@ -104,9 +106,7 @@ def test_real_networks_follow_the_solution(name):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n == "mixed" else n for n in CASES]
-)
+@pytest.mark.parametrize("name", QUICK)
 def test_linear_noise_is_the_spread_of_the_chain(name):
     """At N = 1000 linear noise errs by a few percent, as does the spread of 800 runs (2.5 %)."""
     given, begin = system(name, 1000), start(name, 1000)
@@ -119,7 +119,7 @@ def test_linear_noise_is_the_spread_of_the_chain(name):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", QUICK)
 def test_finite_order_is_the_mean_of_real_steps(name):
     """At N = 12, in two levels and with large decays, where the ODE's step is off."""
     plain = system(name, 12, ld.Spectrum([2.0, 0.5], [5, 7]))
