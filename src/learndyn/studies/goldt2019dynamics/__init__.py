@@ -1,0 +1,1 @@
+"""Dynamics of stochastic gradient descent for two-layer networks, teacher and student."""
