@@ -3,8 +3,9 @@
 The teacher's units are signs. For a linear student without biases and a teacher of one unit both
 outputs have the sign of a Gaussian number, and they differ with the probability arccos(ρ)/π, ρ the
 correlation of the two. Otherwise it is the share of `POINTS` fixed quasi-random pre-activations at
-which they differ, with an error of about 1e-3; a sum of signs that is 0 counts as different. It is a
-step function of the state, so that it has no derivative, and no standard deviation by linear noise.
+which they differ, with an error of about 1e-3; a sum of signs that is 0 counts as different. It is
+a step function of the state, so that it has no derivative, and no standard deviation by linear
+noise.
 """
 
 import jax.numpy as jnp
