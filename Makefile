@@ -47,6 +47,7 @@ format: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/foundation.py
+	$(BIN)/python benchmarks/averages.py
 	$(BIN)/python benchmarks/reduced.py
 	$(BIN)/python benchmarks/choosing.py
 	$(BIN)/python benchmarks/training.py

@@ -51,7 +51,7 @@ def test_large_arrays_are_kept_as_hash():
         (lambda: ld.Isotropic(0), "dim: got 0; allowed is a positive integer"),
         (lambda: ld.Isotropic(-3), "dim: got -3"),
         (lambda: ld.Committee(0, "erf"), "units: got 0"),
-        (lambda: ld.Committee(2, "relu"), "activation: got 'relu'; allowed is one of 'linear'"),
+        (lambda: ld.Committee(2, "step"), "activation: got 'step'; allowed is one of 'linear'"),
         (lambda: ld.Committee(2, "erf", scale=float("nan")), "scale: got nan"),
         (lambda: ld.SGD(-0.1), "learning_rate: got -0.1; allowed is a positive finite number"),
         (lambda: ld.SGD(float("inf")), "learning_rate: got inf"),

@@ -72,7 +72,7 @@ def decode(text: Any, path: str = "system", *, trusted: bool = True) -> Any:
             return np.asarray(text["array"], text["dtype"])
         except ValueError as error:
             raise ValueError(f"{path}: {error}; allowed is an array of numbers") from None
-    if "function" in text:
+    if "function" in text and "kind" not in text:  # a class may have a field of that name
         return find(text["function"], path, trusted)
     kind = _class(text["kind"], path, trusted) if "kind" in text else dict
     items = {n: v for n, v in text.items() if n != "kind"}

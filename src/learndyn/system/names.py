@@ -8,6 +8,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
+from learndyn.numerics.gaussian import AbstractActivation
 from learndyn.runtime.values import Value
 
 # Modules whose functions any text may name: they only compute. Functions of other modules may read
@@ -85,7 +86,7 @@ def _may_name(name: str) -> bool:
     if not callable(found) or _name_of(found) != name:
         return False
     if isinstance(found, type):
-        return issubclass(found, Value | np.generic)
+        return issubclass(found, Value | AbstractActivation | np.generic)
     if module in ("numpy", "jax.numpy"):  # other functions of these modules read files
         return isinstance(getattr(np, path, None), np.ufunc)
     return module.startswith(FUNCTIONS)

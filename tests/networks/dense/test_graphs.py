@@ -220,7 +220,7 @@ BAD = [
     (lambda: ld.DAG(CHAIN, "relu", dropped=1.0), "dropped: got 1.0; allowed is a number from 0"),
     (lambda: ld.DenseNet([3], "relu"), "widths: got (3,)"),
     (lambda: ld.DenseNet([3, 1], "relu", dropped=-0.1), "dropped: got -0.1"),
-    (lambda: ld.DenseNet([3, 1], "gelu"), "activation: got 'gelu'"),
+    (lambda: ld.DenseNet([3, 1], "step"), "activation: got 'step'"),
     (lambda: ld.ResidualMLP([3, 4, 5, 1], "relu"), "widths: got hidden widths 4 and 5"),
     (lambda: ld.ResidualMLP([3, 4, 4, 1], "relu", skip=0), "skip: got 0"),
     (lambda: ld.ResidualMLP([3, 4, 1], "relu", output="max"), "output: got 'max'"),

@@ -95,6 +95,13 @@ def test_text_of_others_is_complete():
     assert again.rule.decay == 0.0 and again.rule.bias_rate is None
 
 
+@pytest.mark.parametrize("g", [jnp.tanh, ld.Activation(jax.nn.relu, kinks=(0.0,))], ids=str)
+def test_text_of_functions_names_them(g):
+    given = system(ld.Committee(2, g), teacher=ld.Committee(1, g))
+    again = ld.System.from_json(given.to_json())
+    assert again.to_json() == given.to_json() and not given.not_in_json()
+
+
 def test_a_teachers_drawn_outputs_belong_to_the_start():
     teacher = ld.Committee(2, "erf", outputs=ld.Normal(1.0))
     given = system(ld.Committee(2, "erf"), teacher=teacher)

@@ -36,7 +36,7 @@ class Activation(AbstractActivation):
     function: Callable[[Array], Array] = eqx.field(static=True)
     kinks: tuple[float, ...] = eqx.field(static=True)
 
-    def __init__(self, function: Callable[[Array], Array], kinks: Any = ()):
+    def __init__(self, function: Any, kinks: Any = ()):
         self.function = checked(function)
         self.kinks = tuple(sorted(finite("kinks", numbers("kinks", kinks, 1)).tolist()))
         if not self.kinks:
@@ -55,7 +55,7 @@ class Activation(AbstractActivation):
         return panel_coefficients(self.function, self.kinks, mean, std, rule)
 
 
-def checked(g: Callable[[Array], Array]) -> Callable[[Array], Array]:
+def checked(g: Any) -> Callable[[Array], Array]:
     """The function, or a one-line error if it is no activation."""
     function("function", g)
     with jax.ensure_compile_time_eval(), jax.enable_x64(True):

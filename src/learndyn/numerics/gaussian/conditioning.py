@@ -19,8 +19,6 @@ from learndyn.numerics.gaussian import hermite
 from learndyn.numerics.gaussian.pieces import inverse_root
 from learndyn.runtime.types import Array
 
-FEWEST = 1e-3  # points whose weight is below this share of the accuracy are left out
-
 
 class Grid(NamedTuple):
     """The rule of x, of which `terms` is not used, and that of the inner average."""
@@ -28,11 +26,6 @@ class Grid(NamedTuple):
     outer: hermite.Rule
     inner: hermite.Rule
     smallest: float
-
-    @property
-    def finer(self) -> "Grid":
-        """A finer grid, to see what changes."""
-        return Grid(self.outer.finer, self.inner.finer, self.smallest / 10)
 
     def points(self, axes: int) -> tuple[np.ndarray, np.ndarray]:
         """The points (number, axes) and weights of x."""

@@ -12,7 +12,7 @@ from learndyn.numerics.gaussian.ramps import Ramp
 from learndyn.numerics.gaussian.sign import Sign
 from learndyn.numerics.gaussian.sine import Sine
 from learndyn.numerics.gaussian.smooth import Gelu, Softplus, Swish
-from learndyn.runtime.checks import one_of
+from learndyn.runtime.checks import one_of, shown
 
 NAMED: dict[str, AbstractActivation] = {
     "linear": Linear(),
@@ -49,7 +49,6 @@ def activation(name: str, value: Any, teacher: bool = False) -> AbstractActivati
     else:
         found = NAMED[one_of(name, value, NAMED)]
     if not teacher and not found.trainable:
-        raise ValueError(
-            f"{name}: got {value!r}, whose slope is 0; allowed is that for teachers only"
-        )
+        allowed = "allowed for teachers only, since it cannot learn"
+        raise ValueError(f"{name}: got {shown(value)}; {allowed}")
     return found

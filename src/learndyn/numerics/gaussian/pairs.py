@@ -51,7 +51,7 @@ def table(units: "Units", kind: str, sigma: Array, biases: Array | None) -> Arra
     ways = {(a, b): way(f[a], f[b], biases is not None, kind) for a, b in blocks}
     others = {}
     if SERIES in ways.values():
-        others[SERIES] = _series(units, kind, sigma, biases)
+        others[SERIES] = series(units, kind, sigma, biases, units.rule)
     if POINTS in ways.values():
         others[POINTS] = getattr(points(units, sigma, biases), kind)()
 
@@ -83,8 +83,11 @@ def _closed(
     return OF_PIECES[kind](f.pieces, k.pieces, q, c, p)
 
 
-def _series(units: "Units", kind: str, sigma: Array, biases: Array | None) -> Array:
-    K, rule = units.K, units.rule
+def series(
+    units: "Units", kind: str, sigma: Array, biases: Array | None, rule: hermite.Rule
+) -> Array:
+    """The averages of one kind by Hermite coefficients."""
+    K = units.K
     std, rho = hermite.correlations(sigma)
     mean = jnp.zeros_like(std) if biases is None else biases
     students = units.student.coefficients(mean[:K], std[:K], rule)

@@ -6,11 +6,11 @@ of Gaussian densities: with A = diag(e_a, e_b) + Σ over (i, j) and X = Σ's col
     E[g'_i g'_j Δ²] = (2/π) Σ_ab w_a w_b |A|^(−1/2) exp(−½ βᵀA⁻¹β) E_ab[Δ²]
 
 where under E_ab the covariance is T = Σ − X A⁻¹ Xᵀ and the means −X A⁻¹ β, for biases β of i, j.
-E[Δ²] of sums of error functions without biases is Mehler's series with known coefficients,
+For sums of error functions without biases Mehler's series has known coefficients,
 
-    E[Δ²] = Σ_m A_mᵀ (ρ^(2m+1)) A_m,   A_mk = c_k α_m Σ_j w_j t_jk^(m+1/2),   t = T_kk/(e_j + T_kk),
+    E_T[f_k f_l] = Σ_m a_mk a_ml ρ_kl^(2m+1),    a_mk = α_m Σ_j w_j t_jk^(m+1/2),
 
-α_m² = (2/π) (2m)!/(4^m m!² (2m+1)), with powers of ρ_kl entry by entry.
+t_jk = T_kk/(e_j + T_kk) and α_m² = (2/π) (2m)!/(4^m m!² (2m+1)).
 """
 
 from collections.abc import Callable, Sequence
@@ -21,10 +21,11 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import gammaln
 
-from learndyn.numerics.gaussian.hermite import correlations, powers
+from learndyn.numerics.gaussian.hermite import correlations
 from learndyn.numerics.gaussian.pieces import Pieces, root
 from learndyn.runtime.types import Array
 
+TOGETHER = 36  # tilts at once: enough to fill vector units, and few enough for the cache
 MOST_TERMS = 120  # of the series; the arcsine law is cheaper than more of them
 
 
@@ -44,10 +45,8 @@ def noise(
     Returns:
         The matrix.
     """
-    K, J = students, len(slope.weights)
     w, e = jnp.asarray(slope.weights), jnp.asarray(slope.widths)
-    i, j = np.triu_indices(K)
-    a, b = np.indices((J, J)).reshape(2, -1)
+    i, j, a, b, times = _tilts(students, len(slope.weights))
 
     def tilted(i: Array, j: Array, a: Array, b: Array) -> Array:
         X = jnp.stack([sigma[:, i], sigma[:, j]], axis=1)
@@ -62,12 +61,25 @@ def noise(
         weight = weight * jnp.exp(-beta @ inverse @ beta / 2)
         return weight * square(T, biases - X @ (inverse @ beta))
 
-    over_ab = jax.vmap(tilted, (None, None, 0, 0))
-    each = jax.lax.map(
-        lambda ij: jnp.sum(over_ab(ij[0], ij[1], a, b)), (jnp.asarray(i), jnp.asarray(j))
-    )
-    upper = jnp.zeros((K, K)).at[i, j].set(2 / np.pi * each)
-    return upper + jnp.triu(upper, 1).T
+    each = times * jax.lax.map(lambda tilt: jax.vmap(tilted)(*tilt), (i, j, a, b))
+    half = jnp.zeros((students, students)).at[i, j].add(each / np.pi)
+    return half + half.T
+
+
+def _tilts(K: int, J: int) -> tuple[np.ndarray, ...]:
+    """The pairs i ≤ j of students and a, b of error functions, and how often each counts.
+
+    In rows of equal length, the last filled up with tilts that do not count.
+    """
+    i, j, a, b = np.indices((K, K, J, J)).reshape(4, -1)
+    times = np.where((i < j) | (a < b), 2.0, 1.0)
+    kept = (i < j) | ((i == j) & (a <= b))
+    count = np.count_nonzero(kept)
+    rows = -(-count // TOGETHER)
+    width = -(-count // rows)
+    rest = np.zeros(rows * width - count, int)
+    filled = lambda array: np.concatenate([array[kept], rest]).reshape(rows, width)
+    return tuple(filled(array) for array in (i, j, a, b, times))
 
 
 class ErfSums(NamedTuple):
@@ -86,25 +98,26 @@ class ErfSums(NamedTuple):
         widths = np.array([filled(f.widths, 1.0) for f in pieces]).T
         return ErfSums(weights, widths, np.array([f.constant for f in pieces]))
 
-    def coefficients(self, variance: Array, terms: int) -> Array:
-        """α_m Σ_j w_j t_j^(m+1/2) of every unit, (terms, units)."""
+    def values(self, T: Array, terms: int) -> Array:
+        """E[f_k f_l] without biases, (n, n), term by term, so that little memory is touched."""
+        variance, (_, rho) = jnp.diagonal(T), correlations(T)
         t = variance / (self.widths + variance)
-        sums = jnp.sum(self.weights * root(t) * powers(t, terms), axis=1)
-        return erf_coefficients(terms)[:, None] * sums
 
-    def square(self, T: Array, c: Array, terms: int) -> Array:
-        """E[Δ²] for Δ = Σ_k c_k f_k, without biases."""
-        _, rho = correlations(T)
-        A = self.coefficients(jnp.diagonal(T), terms) * c
-        odd = rho * powers(rho * rho, terms)
-        return (c @ self.constants) ** 2 + jnp.einsum("pk,pl,pkl->", A, A, odd)
+        def add(carry: tuple[Array, Array, Array], alpha: Array):
+            total, power, w = carry
+            a = alpha * jnp.sum(w, axis=0)
+            return (total + a[:, None] * a * power, power * rho * rho, w * t), None
+
+        start = jnp.zeros_like(rho), rho, self.weights * root(t)
+        odd = jax.lax.scan(add, start, jnp.asarray(erf_coefficients(terms)), unroll=8)[0][0]
+        return self.constants[:, None] * self.constants + odd
 
     def terms(self, std: float, accuracy: float) -> int | None:
         """How many terms of the series units of a standard deviation need; None if too many."""
-        variance = np.full(len(self.constants), std**2)
-        with jax.ensure_compile_time_eval(), jax.enable_x64(True):
-            squares = np.asarray(self.coefficients(variance, 4 * MOST_TERMS)) ** 2
-        rest = np.cumsum(squares[::-1], axis=0)
+        t = std**2 / (self.widths + std**2)
+        m = np.arange(4 * MOST_TERMS)[:, None, None]
+        sums = erf_coefficients(len(m))[:, None] * np.sum(self.weights * t ** (m + 0.5), axis=1)
+        rest = np.cumsum(sums[::-1] ** 2, axis=0)
         small = np.all(rest[::-1] <= accuracy * rest[-1], axis=1)
         terms = int(np.argmax(small)) + 1
         return terms if small.any() and terms <= MOST_TERMS else None

@@ -105,12 +105,14 @@ class Units(eqx.Module):
 
     def _tilted(self, sigma: Array, c: Array, biases: Array | None) -> Array:
         assert self.student.pieces
-        square = lambda sigma, means: c @ self.values(sigma, means) @ c
+        values = self.values  # the arcsine law, and teachers with kinks
+        if self.student.smooth and self.teacher.smooth:
+            values = lambda T, means: pairs.series(self, "values", T, means, self.values_rule)
         if biases is None and all(f and f.gaussian_slope for f in self.pieces):
             sums = tilting.ErfSums.of(self.pieces)
             terms = sums.terms(self.spread, self.accuracy * (0.1 if self.finer else 1.0))
-            if terms is not None:
-                square = lambda sigma, means: sums.square(sigma, c, terms)
+            values = self.values if terms is None else lambda T, _: sums.values(T, terms)
+        square = lambda T, means: c @ values(T, means) @ c
         return tilting.noise(sigma, self.student.pieces, self.K, square, biases)
 
     def resolved(self, sigma: Array) -> "Units":
@@ -186,15 +188,21 @@ class Units(eqx.Module):
         return rule.finer if self.finer else rule
 
     @property
+    def values_rule(self) -> hermite.Rule:
+        """The resolution of Hermite series of values alone, of smooth functions."""
+        both = self.student, self.teacher
+        rule = hermite.rule_for(both, self.spread, self.accuracy, 1, False)
+        return rule.finer if self.finer else rule
+
+    @property
     def grid(self) -> conditioning.Grid:
         """The resolution of conditioning."""
         g, f = self.student, self.teacher
         slope = hermite.derivatives(g)[1]
         squares = tuple((lambda x, k=k: (slope(x) * k(x)) ** 2) for k in (g, f))
         step = hermite.step_for(squares, self.spread, self.accuracy)
-        inner = hermite.rule_for((g, f), self.spread, self.accuracy, 1, False)
-        grid = conditioning.Grid(hermite.Rule(step, 9.0, 1), inner, self.accuracy / 100)
-        return grid.finer if self.finer else grid
+        outer = hermite.Rule(step / 1.5 if self.finer else step, 9.0, 1)
+        return conditioning.Grid(outer, self.values_rule, self.accuracy / 100)
 
 
 def _arrays(sigma: Array, biases: Array | None) -> tuple[Array, Array | None]:

@@ -22,7 +22,14 @@ from learndyn.system import System
 from learndyn.theory.base import AbstractTheory, Coverage, Given, Realise, Reference, Variable
 from learndyn.theory.chain import AbstractChain
 from learndyn.theory.committee import landmarks
-from learndyn.theory.committee.dynamics import diffusion, linear, overlaps, realisation, stiff
+from learndyn.theory.committee.dynamics import (
+    classification,
+    diffusion,
+    linear,
+    overlaps,
+    realisation,
+    stiff,
+)
 from learndyn.theory.committee.dynamics.chain import CommitteeChain
 from learndyn.theory.committee.landscape import solutions
 from learndyn.theory.committee.setting import CommitteeSetting, mean_square
@@ -53,6 +60,7 @@ VARIABLES = {
     "outputs": Variable(("student",), "output weight", ""),
     "biases": Variable(("student",), "bias", ""),
     "error": Variable((), "generalisation error", ""),
+    "classification_error": Variable((), "probability of a wrong sign", ""),
 }
 
 
@@ -122,9 +130,12 @@ class CommitteeTheory(AbstractTheory):
 
     @property
     def variables(self) -> dict[str, Variable]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Q, R and the error; outputs and biases of the student if they are drawn or learn."""
-        own = {name: VARIABLES[name] for name in self._own_parts}
-        return {"Q": VARIABLES["Q"], "R": VARIABLES["R"], **own, "error": VARIABLES["error"]}
+        """Q, R and the error; outputs and biases of the student if they are drawn or learn.
+
+        Also the classification error, if the teacher's units are signs.
+        """
+        signs = ("classification_error",) if classification.classifies(self._setting) else ()
+        return {name: VARIABLES[name] for name in ("Q", "R", *self._own_parts, "error", *signs)}
 
     @property
     def _own_parts(self) -> tuple[str, ...]:
@@ -194,6 +205,8 @@ class CommitteeTheory(AbstractTheory):
     def noise(self, order: str) -> Noise | Refused:
         if order == "finite":
             return Refused("order='finite' is a map, whose noise is not known")
+        if classification.classifies(self._setting):
+            return Refused("the classification error has no derivative")
         return OverlapNoise(self._setting, order)
 
     def chain(self) -> AbstractChain | Refused:
@@ -212,7 +225,10 @@ class CommitteeTheory(AbstractTheory):
         K, sigma = self._setting.student.units, overlaps.covariance(self._setting, state)
         error = overlaps.error(self._setting, state, sigma)
         parts = {name: getattr(state, name) for name in self._own_parts}
-        return {"Q": sigma[:K, :K], "R": sigma[:K, K:], **parts, "error": error}
+        values = {"Q": sigma[:K, :K], "R": sigma[:K, K:], **parts, "error": error}
+        if classification.classifies(self._setting):
+            values["classification_error"] = classification.error(self._setting, state, sigma)
+        return values
 
     def invariants(self, state: Overlaps) -> dict[str, np.ndarray]:
         """S̄ = ρ (ρᵀρ)^(-1/2) (Eq. 22), if it is conserved from this state on."""
