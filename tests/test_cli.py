@@ -14,7 +14,7 @@ import pytest
 import learndyn as ld
 from learndyn import cli
 from learndyn.cli.app import app
-from learndyn.cli.run import FILES
+from learndyn.cli.judging import FILES
 from learndyn.studies import registry, sources, times
 from learndyn.studies.claims import Tolerance, claim
 

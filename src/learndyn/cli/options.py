@@ -40,21 +40,21 @@ def require_device() -> None:
         raise ValueError(f"JAX_PLATFORMS: got {platforms!r}; allowed is {allowed}") from None
 
 
-def settings(pairs: list[str]) -> dict[str, str]:
-    """Parses texts `name=value`; returns name → value, still as text."""
+def settings(pairs: list[str], option: str = "--set") -> dict[str, str]:
+    """Parses texts `name=value` of an option; returns name → value, still as text."""
     values: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise ValueError(f"--set: got {pair!r}; allowed is name=value")
+            raise ValueError(f"{option}: got {pair!r}; allowed is name=value")
         if name in values:
             raise ValueError(
-                f"--set {name}: got {values[name]!r} and {value!r}; allowed is one value"
+                f"{option} {name}: got {values[name]!r} and {value!r}; allowed is one value"
             )
         values[name] = value
     for name, check in CHECKS.items():
         if name in values:
-            check(f"--set {name}", number(values[name]))
+            check(f"{option} {name}", number(values[name]))
     return values
 
 

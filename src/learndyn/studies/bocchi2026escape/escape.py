@@ -64,6 +64,7 @@ class Params:
     key: int = 0
 
 
+PARTS = {"widths": "p"}
 PRESETS = {"quick": Params(), "paper": Params(widths=(3, 4, 6, 8, 12), starts=20)}
 
 

@@ -54,6 +54,7 @@ class Params:
     key: int = 2
 
 
+PARTS = {"sizes": "size"}
 PRESETS = {"quick": Params(), "paper": Params(sizes=(250, 500, 1000, 2000, 4000))}
 
 

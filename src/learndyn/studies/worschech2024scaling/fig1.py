@@ -73,6 +73,7 @@ class Params:
     key: int = 0
 
 
+PARTS = {"levels": "L"}
 PRESETS = {
     "quick": Params(),
     "paper": Params(levels=(1, 4, 16, 64), simulated=(1, 4, 16, 64), until=SHOWN),

@@ -50,6 +50,7 @@ class Params:
     key: int = 0
 
 
+PARTS = {"directions": "n"}
 PRESETS = {
     "quick": Params(),
     "paper": Params(N=256, directions=(50, 100, 150, 200), horizon=1e4, points=25, starts=300),

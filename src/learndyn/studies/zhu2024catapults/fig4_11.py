@@ -68,6 +68,7 @@ class Params(Sizes):
     key: int = 0
 
 
+PARTS = {"tasks": "task"}
 PRESETS = {
     "quick": Params(),
     "paper": Params(

@@ -93,6 +93,7 @@ class Params:
     key: int = 0
 
 
+PARTS = {"networks": "network"}
 PRESETS = {
     "quick": Params(),
     "paper": Params(data="cifar10", examples=128, width=1024, channels=512, absolute=1, steps=120),

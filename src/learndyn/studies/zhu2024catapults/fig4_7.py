@@ -99,6 +99,7 @@ class Params:
     key: int = 0
 
 
+PARTS = {"panels": "panel"}
 PRESETS = {
     "quick": Params(),
     "paper": Params(

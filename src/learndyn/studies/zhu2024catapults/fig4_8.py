@@ -80,6 +80,7 @@ class Params(Sizes):
     key: int = 0
 
 
+PARTS = {"tasks": "task", "seeds": "seed"}
 PRESETS = {
     "quick": Params(),
     "paper": Params(

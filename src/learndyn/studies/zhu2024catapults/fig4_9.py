@@ -76,6 +76,7 @@ class Params(Sizes):
     key: int = 0
 
 
+PARTS = {"tasks": "task", "seeds": "seed"}
 PRESETS = {
     "quick": Params(),
     "paper": Params(
@@ -90,7 +91,8 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     """The reported readings by task, seed and batch size; which runs on raw targets diverge."""
     data = over_tasks(_run, params, report)
     raw = [name for name in RAW if name in params.tasks]
-    seeds = range(params.key, params.key + params.seeds)
+    first = params.key + params.first_seed
+    seeds = range(first, first + params.seeds)
     diverged = [[_raw_diverges(params, name, seed) for seed in seeds] for name in raw]
     values = np.reshape(diverged, (len(raw), params.seeds))  # also without any
     data["raw_diverged"] = (("raw", "seed"), values, {"long_name": "raw target diverges"})

@@ -44,6 +44,7 @@ class Params(Sizes):
     key: int = 0
 
 
+PARTS = {"seeds": "seed"}
 PRESETS = {
     "quick": Params(),
     "paper": Params(
@@ -55,7 +56,8 @@ PRESETS = {
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """The reported readings by seed and batch size."""
-    rows = [_seed(params, params.key + i) for i in cases(range(params.seeds), report)]
+    first = params.key + params.first_seed
+    rows = [_seed(params, first + i) for i in cases(range(params.seeds), report)]
     return xr.concat(rows, "seed").assign_attrs(size=params.shallow_label)
 
 

@@ -50,6 +50,7 @@ class Params(Sizes):
     key: int = 0
 
 
+PARTS = {"tasks": "task", "seeds": "seed"}
 PRESETS = {"quick": Params(), "paper": Params(**dataclasses.asdict(PAPER), steps=2000)}
 
 
