@@ -61,7 +61,7 @@ def _is_called(value: Any) -> bool:
     return not (result or inspect.isabstract(value) or not _parameters(value))
 
 
-RESULTS = ("CriticalLearningRate", "Egop", "Summary", "Start")
+RESULTS = ("CriticalLearningRate", "CriticalRateAlong", "Egop", "Summary", "Start")
 
 
 def _parameters(value: Any) -> list[str]:
@@ -241,7 +241,11 @@ CALLS: dict[str, Callable[[], Call]] = {
     "agop": probe(factor=False),
     "probes.alignment": lambda: Call({"A": np.eye(2), "B": np.eye(2), "factors": False}, True),
     "probes.conserved": lambda: Call({"model": model("relu")}, True),
-    "critical_learning_rate": probe(y=True, loss=True, exact=False, tolerance=None),
+    "critical_learning_rate": probe(y=True, loss=True, exact=False, tolerance=None, optimiser=None,
+                                    batch=2, key=1),
+    "probes.critical_rate_along": lambda: Call(
+        {"model": model(), "x": X, "y": Y, "loss": ld.SquaredLoss(), "update": model().weights,
+         "guess": 0.1}, costly=True, heads=("outputs", "weights")),
     "probes.effective_rank": lambda: Call({"matrix": np.eye(2)}, True),
     "probes.egop": lambda: Call({"function": ld.Polynomial([(1.0, {0: 2})], 2),
                                  "inputs": ld.Isotropic(2), **DRAWN}, True),

@@ -109,6 +109,11 @@ class MeanLoss(eqx.Module):
         """∂loss/∂output, of the outputs' shape."""
         return jax.grad(self)(output)
 
+    @compiled_in_float64
+    def curvature(self, output: Array, u: Array) -> Array:
+        """∂²loss/∂output² u, of the outputs' shape."""
+        return jax.jvp(jax.grad(self), (output,), (u,))[1]
+
 
 def as_array(name: str, value: Any) -> Array:
     """A value as a JAX or NumPy array; also from PyTorch tensors."""

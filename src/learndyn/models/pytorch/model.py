@@ -66,6 +66,11 @@ class TorchModel:
     def __repr__(self) -> str:
         return f"TorchModel({type(self.module).__name__}, {self.size} weights)"
 
+    def parameters(self) -> dict[str, Any]:
+        """Name → the module's own parameter, in the order of the weights."""
+        own = dict(self.module.named_parameters())
+        return {name: own[name] for name in self.weights}
+
     @property
     def size(self) -> int:
         return sum(w.numel() for w in self.weights.values())
