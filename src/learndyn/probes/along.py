@@ -157,6 +157,7 @@ def _direction(model: Any, update: Any) -> np.ndarray:
             raise ValueError(f"update: got {came}; allowed is name → tensor for {sorted(weights)}")
         update = [as_array(f"update[{name!r}]", update[name]) for name in weights]
         weights = list(weights.values())
+    update = jax.tree.map(lambda leaf: as_array("update", leaf), update)
     shapes = lambda tree: [tuple(np.shape(leaf)) for leaf in jax.tree.leaves(tree)]
     same = of_torch or jax.tree.structure(update) == jax.tree.structure(weights)
     if not same or shapes(update) != shapes(weights):
