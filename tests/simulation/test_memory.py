@@ -45,7 +45,7 @@ def test_more_runs_than_anybody_waits_for(method):
 def test_many_starts_count_as_runs():
     system = committee(ld.SGD(0.1))
     starts = [ld.start(system, key=key) for key in range(2)]
-    with pytest.raises(ValueError, match="^runs: got 1,999,998; "):
+    with pytest.raises(ValueError, match=r"^runs: got 1,999,998; "):
         ld.simulate(system, [0], starts=starts, runs=999_999)
 
 

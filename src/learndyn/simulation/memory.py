@@ -1,4 +1,4 @@
-"""Checks that a simulation is not too large: otherwise it runs for days, or XLA ends the process."""
+"""Refuses simulations that are too large: they would run for days, or XLA would end the process."""
 
 import jax
 import numpy as np
