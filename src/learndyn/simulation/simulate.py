@@ -66,7 +66,7 @@ def simulate(
         start: the initial condition of every run, at time 0; None samples `start(system, key=key)`.
         starts: a list of several starts, each with `runs` runs; the record then has a dimension
             `start`. Start number s runs as it would alone with `key + s`.
-        runs: number of repetitions, each with its own random numbers.
+        runs: number of repetitions, each with its own random numbers; up to a million in all.
         key: seed; run r depends on (key, r) alone.
         method: "direct" takes every step on the full weights; "reduced" takes every step of
             the exact chain of the state (committees under SGD, two linear layers under SGD or
