@@ -66,7 +66,7 @@ def integrate(
         walk = _advance(walk, *about, count, np.int64(walk.steps + steps))
         report(float(walk.t / max(times[-1], 1e-300)))
         steps = steps if time.perf_counter() - clock > PIECE_SECONDS else 2 * steps
-    path = to_numpy(walk.trajectory(count))
+    path = to_numpy(walk).trajectory(count)
     return path._replace(saved=jax.tree.map(lambda rows: rows[:count], path.saved))
 
 
