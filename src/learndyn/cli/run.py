@@ -60,6 +60,7 @@ def run(
     options.require_apart(settings, integers, "--{}")
     params = registry.with_settings(own, settings | integers)
     options.require_device()
+    options.use_cache()
     folder = writable(out or os.path.join("results", study))
     print(f"{study}, preset {preset}: {params}", flush=True)
     origin, watch = results.describe(study, preset, params, own), Stopwatch()
