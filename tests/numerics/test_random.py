@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from learndyn.numerics.random import Source, key_of_run, keys_of_runs, philox
+from learndyn.numerics.random import Source, Stream, key_of_run, keys_of_runs, philox
 
 
 def words(*values):
@@ -142,3 +142,31 @@ def test_chi_squares_of_no_degree_are_zero_and_do_not_meet():
         assert np.all(mixed[::2] == 0) and np.all(mixed[1::2] > 0)
         alone = np.asarray(draw(index[1:8:2], jnp.ones(4)))
     np.testing.assert_allclose(alone, mixed[1:8:2], rtol=1e-14)
+
+
+@pytest.mark.parametrize(("shape", "first"), [((9,), 0), ((8,), 5), ((3, 5), 2), ((1,), 7)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_numbers_drawn_together_are_those_of_each_index(shape, first, dtype):
+    """Pairs that share a word are cut where the first index is odd, or the last even."""
+    with jax.enable_x64(True):
+        source = Source(key_of_run(0, 2), jnp.asarray(2**40))
+        together = np.asarray(source.normal(shape, dtype, Stream.NODES, first)).ravel()
+        index = jnp.arange(first, first + len(together), dtype=jnp.uint32)
+        np.testing.assert_array_equal(together, source.normal_at(index, dtype, Stream.NODES))
+
+
+# Of key 7 and run 3, from step 12345678901 on: drawn before pairs shared a word.
+KNOWN_NORMALS = {
+    0: [1.0398675203323364, -0.5653007626533508, 1.8634240627288818, 1.5362086296081543],
+    9999: [-0.5116300582885742, -0.8014808893203735],
+}
+
+
+def test_normal_numbers_are_known():
+    """To rounding: how a logarithm is rounded depends on the processor."""
+    with jax.enable_x64(True):
+        x = np.asarray(
+            Source(key_of_run(7, 3), jnp.asarray(12345678901)).normal((10001,), "float32")
+        )
+    for first, values in KNOWN_NORMALS.items():
+        np.testing.assert_allclose(x[first : first + len(values)], values, rtol=1e-5)

@@ -8,9 +8,10 @@ Threefry. Needs 64-bit integers: call it under `jax.enable_x64`.
 
 Normal numbers come from the Box-Muller transform, chi-squares from the rejection sampler
 of Marsaglia and Tsang (ACM TOMS 26, 2000), repeated until accepted: both are exact. Every
-number is one elementwise expression of its own index, though four share a call of Philox:
-on CPUs this becomes one vectorised loop, where gathering the four words of a call into one
-array took ten times as long. Sines and cosines are polynomials for the same reason. Against
+number, or pair of float32 numbers, is one elementwise expression of its own index, though
+several share a call of Philox: on CPUs this becomes one vectorised loop, where gathering the
+four words of a call into one array took ten times as long. Sines and cosines are polynomials
+for the same reason. Against
 the inverse error function Box-Muller takes half the time in float32, four fifths in float64.
 """
 
@@ -69,9 +70,28 @@ class Source(eqx.Module):
         self, shape: tuple[int, ...], dtype, stream: int = Stream.EXAMPLES, first: int = 0
     ) -> Array:
         """Standard normal numbers from index `first` on; streams share no numbers."""
-        index = jnp.arange(math.prod(shape), dtype=jnp.uint32) + jnp.uint32(first)
-        draw = lambda: self.normal_at(index, dtype, stream)
-        return _drawn_once(draw, self.step >= 0).reshape(shape)
+        true, count = self.step >= 0, math.prod(shape)
+        if jnp.dtype(dtype) == jnp.float64:
+            index = jnp.arange(count, dtype=jnp.uint32) + jnp.uint32(first)
+            return _drawn_once(lambda: self.normal_at(index, dtype, stream), true).reshape(shape)
+        pairs = jnp.arange(first // 2, (first + count + 1) // 2, dtype=jnp.uint32)
+        words = _drawn_once(lambda: self._packed_pairs(pairs, stream), true)
+        skip = first % 2
+        unpack = lambda: _unpacked(words)[skip : skip + count].reshape(shape)
+        # A branch of its own: fused into each use, unpacking would cost what packing gains.
+        return _drawn_once(unpack, true)
+
+    def _packed_pairs(self, pair: Word, stream: int) -> Array:
+        """Both float32 normals of each Box-Muller pair, as one 64-bit word per pair.
+
+        Every element computes what it returns, so that a pair shares its logarithm, sine and cosine
+        and its call of Philox; two arrays of results would be computed twice.
+        """
+        a, b, c, d = self._call(pair >> 1, stream)
+        second = (pair & 1).astype(bool)
+        even, odd = _both_normals(jnp.where(second, c, a), jnp.where(second, d, b))
+        bits = lambda x: jax.lax.bitcast_convert_type(x, jnp.uint32)
+        return _join(bits(odd), bits(even))
 
     def normal_at(self, index: Word, dtype, stream: int = Stream.EXAMPLES) -> Array:
         """The standard normal numbers at the given indices, broadcast with runs and steps."""
@@ -190,8 +210,19 @@ def _unit(bits: Array) -> Array:
     return bits.astype(real) * real(2.0**-n) + real(2.0 ** -(n + 1))
 
 
+def _unpacked(words: Array) -> Array:
+    """The two float32 numbers of each word, the lower half first."""
+    return jax.lax.bitcast_convert_type(words, jnp.float32).reshape(-1)
+
+
 def _box_muller(radius: Array, angle: Array, odd: Array) -> Array:
-    """One of the two normal numbers from the bits of a radius and of an angle.
+    """One of the two normal numbers from the bits of a radius and of an angle."""
+    first, second = _both_normals(radius, angle)
+    return jnp.where(odd, second, first)
+
+
+def _both_normals(radius: Array, angle: Array) -> tuple[Array, Array]:
+    """Two normal numbers from the bits of a radius and of an angle.
 
     The two highest bits of the angle choose the sign and which of the two is the cosine; the
     other bits are an angle in [−π/4, π/4), where short polynomials are exact to rounding.
@@ -201,9 +232,10 @@ def _box_muller(radius: Array, angle: Array, odd: Array) -> Array:
     u = _unit(radius)
     turn = (angle << 2).astype(signed).astype(u.dtype) * u.dtype.type(math.pi / 2 * 2.0**-n)
     sine, cosine = _sine_cosine(turn)
-    swapped = ((angle >> (n - 1)) != 0) ^ odd
-    value = jnp.where(swapped, sine, cosine) * jnp.sqrt(-2 * jnp.log(u))
-    return jnp.where((angle >> (n - 2)) & 1 != 0, -value, value)
+    swapped = (angle >> (n - 1)) != 0
+    size = jnp.sqrt(-2 * jnp.log(u))
+    size = jnp.where((angle >> (n - 2)) & 1 != 0, -size, size)
+    return jnp.where(swapped, sine, cosine) * size, jnp.where(swapped, cosine, sine) * size
 
 
 def _sine_cosine(r: Array) -> tuple[Array, Array]:
