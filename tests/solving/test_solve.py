@@ -68,16 +68,31 @@ def test_flow_is_the_limit_of_small_learning_rates():
     assert 1.7 < gaps[0] / gaps[1] < 2.3  # the difference is of first order in η
 
 
-def test_compiles_once_for_all_learning_rates_spectra_and_starts():
-    def make(eta, values):
-        data = ld.TeacherStudent(ld.Spectrum(values, [30, 30]), ld.Committee(2, "erf"))
+def programs():
+    return _advance._cached._cache_size()
+
+
+def test_compiles_once_for_all_learning_rates_spectra_starts_times_and_noises():
+    def make(eta, values, noise):
+        teacher = ld.Committee(2, "erf")
+        data = ld.TeacherStudent(ld.Spectrum(values, [30, 30]), teacher, label_noise=noise)
         return ld.System(data, ld.Committee(2, "erf"), ld.SGD(eta))
 
-    size = lambda: _advance._cached._cache_size()
-    ld.solve(make(0.1, [1.5, 0.5]), [0, 1, 2])
-    before = size()
-    ld.solve(make(0.2, [1.2, 0.8]), [0, 3, 4], key=5, rtol=1e-7)
-    assert size() == before
+    ld.solve(make(0.1, [1.5, 0.5], 0.0), [0, 1, 2])
+    before = programs()
+    ld.solve(make(0.2, [1.2, 0.8], 0.3), np.linspace(0, 3, 20), key=5, rtol=1e-7)
+    assert programs() == before
+
+
+def test_compiles_once_for_all_powers_between_0_and_1():
+    def error(power):
+        data = ld.TeacherStudent(ld.Isotropic(5), ld.LinearTeacher(3, np.eye(3, 5)))
+        network = ld.DeepLinear([5, 4, 3], init=ld.Aligned(np.full((3, 2), 0.3)))
+        system = ld.System(data, network, ld.NaturalGradient(0.1, power=power))
+        return float(ld.solve(system, [0.0, 1.0], order="flow", states=True).error[1])
+
+    first, before = error(0.5), programs()
+    assert error(0.25) > first > error(0.75) and programs() == before
 
 
 @pytest.mark.parametrize("order", ["full", "finite"])
