@@ -16,6 +16,7 @@ import learndyn as ld
 
 ROOMS = {"": ld, "analysis": ld.analysis, "probes": ld.probes, "rules": ld.rules}
 FOLDER = tempfile.mkdtemp()
+os.environ["XDG_CACHE_HOME"] = FOLDER  # what `cache` takes by default
 X, Y = np.linspace(-1, 1, 8).reshape(4, 2), np.array([0.5, -0.5, 1.0, 0.0])
 
 
@@ -183,6 +184,7 @@ CALLS: dict[str, Callable[[], Call]] = {
     "forward": lambda: Call({"apply": model().network, "weights": model().weights, "x": X,
                              "taps": {"layer1": np.ones((4, 3))}, "local": False}, True),
     "linearise": lambda: Call({"model": model()}, heads=("weights", "centre")),
+    "cache": lambda: Call({"folder": os.path.join(FOLDER, "programs")}, True),
     "load": lambda: Call({"path": file()}),
     "open_sweep": lambda: Call({"store": os.path.join(FOLDER, "store")}, True, works=False),
     "plot": lambda: Call({"record": record(), "simulation": record(True), "variables": ["error"],

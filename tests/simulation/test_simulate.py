@@ -23,7 +23,7 @@ def test_record_is_labelled():
     assert record.R.dims == ("run", "time", "student", "teacher")
     np.testing.assert_array_equal(record.step, [0, 60, 150])
     assert record.attrs["dtype"] == "float32" and record.attrs["method"] == "direct"
-    assert record.attrs["generator"] == "Philox4x32-10"
+    assert record.attrs["generator"] == "SplitMix64"
     assert list(record.outcome.values) == ["finished"] * 3
 
 

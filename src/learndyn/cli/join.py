@@ -34,6 +34,7 @@ def join(
     parts.require_complete(chosen)
     request = _whole(origins)
     options.require_device()
+    options.use_cache()
     data = [load(pathlib.Path(folder) / "data.nc") for folder in folders]
     pairs = list(zip(chosen, data, strict=True))
     compute = lambda report: parts.join(request.module, request.params, pairs)

@@ -53,6 +53,7 @@ def run(
     options.require_apart(settings | integers, texts, "--part {}")
     chosen = parts.choose(request.module, request.params, texts)
     options.require_device()
+    options.use_cache()
     if chosen:
         folder = writable(out or os.path.join("results", study, folder_of(chosen)))
         print(f"{study}, preset {preset}, part: {dict(chosen)}", flush=True)

@@ -74,6 +74,7 @@ def sweep(
         axes = axes_of(axis or [], function.params()) if study else {}
     options.require_apart(settings, axes, "--axis {}")
     options.require_device()
+    options.use_cache()
     with interruption_message(hint), _client(workers, scheduler) as client:
         if resume:
             sweeping.resume(resume, client=client, seconds=seconds)

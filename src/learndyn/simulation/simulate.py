@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import xarray as xr
 
+from learndyn.numerics.generators import selected
 from learndyn.records import Recording, Variable, make_record
 from learndyn.records.schema import Stopwatch
 from learndyn.rules.watching import AbstractStepProbe
@@ -139,7 +140,7 @@ def simulate(
         attributes={
             "engine": "simulate",
             "method": method,
-            "generator": "Philox4x32-10" if system.rule.samples else "none",
+            "generator": selected() if system.rule.samples else "none",
             "dtype": plan.dtype,
             **({} if jax.default_backend() == "cpu" else {"products": products()}),
             "key": key,
