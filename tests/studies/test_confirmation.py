@@ -21,7 +21,7 @@ def folder(tmp_path, monkeypatch):
     write = lambda name, content: (tmp_path / name).write_text(json.dumps(content))
     write("claims.json", {"source_hash": "then"})
     write("quick.json", {"source_hash": "then", "claims": confirmation._rows(claims())})
-    monkeypatch.setattr(confirmation, "_quick", lambda study: claims("the same claim", 1 + 1e-9))
+    monkeypatch.setattr(confirmation, "_quick", lambda *_: claims("the same claim", 1 + 1e-9))
     return tmp_path
 
 
@@ -46,7 +46,7 @@ def test_the_same_numbers_confirm_a_result_and_new_names_are_kept(folder):
     ],
 )
 def test_other_numbers_do_not_and_are_named(folder, monkeypatch, now, why):
-    monkeypatch.setattr(confirmation, "_quick", lambda study: now)
+    monkeypatch.setattr(confirmation, "_quick", lambda *_: now)
     words = "study changed, 1 of the quick preset's claims"
     assert confirmation.confirm(folder, STUDY) == f"{words}; {why}"
     assert not stands(folder)
@@ -57,7 +57,7 @@ def test_other_numbers_do_not_and_are_named(folder, monkeypatch, now, why):
 def test_a_change_far_from_where_the_verdict_turns_is_none(folder, monkeypatch):
     """The tolerance is 0.1, so that a hundredth of the distance to its end is 0.001."""
     for measured, same in ((1.0009, True), (0.9991, True), (1.0011, False)):
-        monkeypatch.setattr(confirmation, "_quick", lambda study, m=measured: claims(measured=m))
+        monkeypatch.setattr(confirmation, "_quick", lambda *_, m=measured: claims(measured=m))
         confirmation.confirm(folder, STUDY)
         assert stands(folder) is same
 
@@ -67,7 +67,7 @@ def test_another_library_is_told_from_another_study(folder, monkeypatch):
     (folder / "claims.json").write_text(json.dumps({"source_hash": now}))
     quick = {"source_hash": now, "claims": confirmation._rows(claims())}
     (folder / "quick.json").write_text(json.dumps(quick))
-    monkeypatch.setattr(confirmation, "_quick", lambda study: claims(measured=1.05))
+    monkeypatch.setattr(confirmation, "_quick", lambda *_: claims(measured=1.05))
     assert confirmation.confirm(folder, STUDY).startswith("library changed, 1 of")
     found = confirmation.standing(folder, STUDY, {"source_hash": now})
     assert found.current and found.text.startswith("library changed")
@@ -76,16 +76,16 @@ def test_another_library_is_told_from_another_study(folder, monkeypatch):
 def test_a_clean_commit_is_confirmed_once(folder, monkeypatch):
     monkeypatch.setattr(confirmation, "commit", lambda *_, **__: "abc")
     confirmation.confirm(folder, STUDY)
-    monkeypatch.setattr(confirmation, "_quick", lambda study: pytest.fail("computed again"))
+    monkeypatch.setattr(confirmation, "_quick", lambda *_: pytest.fail("computed again"))
     assert confirmation.confirm(folder, STUDY).startswith("confirmed 2")
     monkeypatch.setattr(confirmation, "commit", lambda *_, **__: "abd")
-    monkeypatch.setattr(confirmation, "_quick", lambda study: claims(measured=1.05))
+    monkeypatch.setattr(confirmation, "_quick", lambda *_: claims(measured=1.05))
     assert confirmation.confirm(folder, STUDY).startswith("study changed")
 
 
 def test_a_result_is_confirmed_for_one_source_only(folder, monkeypatch):
     confirmation.confirm(folder, STUDY)
-    monkeypatch.setattr(confirmation, "source_hash", lambda study: "later")
+    monkeypatch.setattr(confirmation, "source_hash", lambda *_: "later")
     assert not stands(folder)
 
 
@@ -106,7 +106,7 @@ def test_a_current_result_gets_its_quick_preset(folder):
 
 
 def test_a_study_that_raises_is_not_confirmed(folder, monkeypatch):
-    def broken(study):
+    def broken(study, generator):
         raise TypeError("no such\naxis")
 
     monkeypatch.setattr(confirmation, "_quick", broken)

@@ -3,8 +3,9 @@
 The age of a kept result has two parts. The study: its result has a hash of the study's code. The
 library: a hash of everything that a study imports would change with every commit. Instead the file
 `quick.json` beside a result has the claims of the quick preset, computed with the same study.
-`confirm` runs the quick preset again and writes into `confirmed.json`, for which code, and which
-claims are no longer the same. Claims may have been renamed; that file maps old names to new ones.
+`confirm` runs the quick preset again, with the generator of random numbers of that time, and writes
+into `confirmed.json`, for which code, and which claims are no longer the same. Claims may have been
+renamed; that file maps old names to new ones.
 """
 
 import datetime
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from learndyn.numerics import generators
 from learndyn.records import commit, whole_file
 from learndyn.studies import registry
 from learndyn.studies.claims import Claim
@@ -24,6 +26,7 @@ from learndyn.studies.results import PACKAGE, naming, read
 
 QUICK, CONFIRMED = "quick.json", "confirmed.json"
 PRECISION = 1e-6  # largest relative difference of numbers that count as the same
+FIRST_GENERATOR = "Philox4x32-10"  # of files that do not name it
 SHARE = 0.01  # likewise, as a share of the distance from which on the verdict would change
 _EQUAL = ("kind", "relation", "status")
 _CLOSE = ("measured", "expected", "tolerance", "rate")
@@ -107,15 +110,17 @@ def confirm(folder: pathlib.Path, study: str) -> str:
             seen = read(folder / CONFIRMED)
             if (seen["result"], seen["study"], seen["commit"]) == (then, now, here):
                 return standing(folder, study, {"source_hash": then}).text
+    kept = read(quick) if quick.exists() else {"generator": generators.selected()}
+    generator = str(kept.get("generator", FIRST_GENERATOR))
     try:
-        claims = _rows(_quick(study))
+        claims = _rows(_quick(study, generator))
     except Exception as error:  # a study may raise anything; the others are still to be confirmed
         return f"not confirmed: {type(error).__name__}: {' '.join(str(error).split())}"
     if not quick.exists():
-        _write(quick, {"source_hash": now, "commit": here, "claims": claims})
+        origin = {"source_hash": now, "commit": here, "generator": generator}
+        _write(quick, origin | {"claims": claims})
         return f"{QUICK} written"
     with naming(quick):
-        kept = read(quick)
         if kept["source_hash"] != then:
             return f"not confirmed: {QUICK} and the result are of different sources"
         renamed, changed = _differences(kept["claims"], claims)
@@ -125,9 +130,11 @@ def confirm(folder: pathlib.Path, study: str) -> str:
     return "; ".join([standing(folder, study, {"source_hash": then}).text, *changed.values()])
 
 
-def _quick(study: str) -> Sequence[Claim]:
+def _quick(study: str, generator: str) -> Sequence[Claim]:
     module = registry.find(study)
-    claims = module.check(module.compute(registry.preset_of(module, "quick"), lambda done: None))
+    with generators.generator(generator):
+        data = module.compute(registry.preset_of(module, "quick"), lambda done: None)
+    claims = module.check(data)
     # The compiled programs of all studies together do not fit into the memory of one process.
     jax.clear_caches()
     return claims
