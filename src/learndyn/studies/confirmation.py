@@ -110,7 +110,7 @@ def confirm(folder: pathlib.Path, study: str) -> str:
             seen = read(folder / CONFIRMED)
             if (seen["result"], seen["study"], seen["commit"]) == (then, now, here):
                 return standing(folder, study, {"source_hash": then}).text
-    kept = read(quick) if quick.exists() else {"generator": generators.selected()}
+    kept: dict[str, Any] = read(quick) if quick.exists() else {"generator": generators.selected()}
     generator = str(kept.get("generator", FIRST_GENERATOR))
     try:
         claims = _rows(_quick(study, generator))
