@@ -318,5 +318,5 @@ def claim(
     """
     if within and because:
         raise ValueError(f"because: got {because!r}; allowed is none where within is given")
-    reason = Tolerance(0.0, because, rate) if because else None
+    reason = Tolerance(0.0, because, rate) if because or rate < 1 else None
     return Sentence(statement, source, kind, name, within or reason)
