@@ -10,6 +10,7 @@ whose end it does not say, ends at `RANGE` here. A run that diverges keeps its b
 """
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Mapping
 from typing import Any
@@ -61,6 +62,14 @@ CLAIMS = {
                     because="4/λ is the threshold along the kernel's top eigenvector"),
     "open": claim("{panel}: the observations of Section 3.4", "{source}"),
 }  # fmt: skip
+
+# Rates of rows that the quick presets decide less often than planned, by claim, panel and model.
+WEAK: dict[tuple[str, str, str], float] = {
+    ("identical", "digits, 3-layer FC, relu, GD", ""): 0.05,
+    ("smaller", "digits, 3-layer FC, relu, GD", "f"): 0.83,
+    ("smaller", "digits, 3-layer FC, relu, GD", "f_quad"): 0.05,
+    ("decreases", "digits, 3-layer FC, relu, GD", "f_quad"): 0.05,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -228,12 +237,13 @@ def _panel(data: xr.Dataset, name: str, labels: Mapping[str, str]) -> list[Claim
     apart = intervals.of_mean(_apart(log), over="run", which="farthest")
     sentences = {key: row.format(**fields, model="") for key, row in CLAIMS.items()}
     converged = lost.sel(model=["f", "f_quad"]).mean("run").max()
+    power = functools.partial(_power, name)
     return [
-        sentences["identical"].at_most(apart, NEARLY),
+        sentences["identical"].at_most(apart, NEARLY, power("identical")),
         *(row for model in ("f", "f_quad") for row in _gains(one.sel(model=model), model, fields)),
         sentences["linear"].equals(lost.sel(model="f_lin").mean(), 1.0),
         sentences["converge"].at_most(converged, 0.0),
-        sentences["nearer"].at_most(intervals.of_mean(nearer), 0.0),
+        sentences["nearer"].at_most(intervals.of_mean(nearer), 0.0, power("nearer")),
         sentences["beyond"].at_least(beyond.mean("run").min(), 1.0),
     ]
 
@@ -242,8 +252,13 @@ def _gains(one: xr.Dataset, model: str, fields: Mapping[str, str]) -> list[Claim
     log = xr.ufuncs.log(one["loss"])
     sentences = {key: row.format(**fields, model=model) for key, row in CLAIMS.items()}
     gain, slope, better = map(intervals.of_mean, (_gain(log), _slope(log), _gain(one["accuracy"])))
+    power = functools.partial(_power, fields["panel"], model=model)
     return [
-        sentences["smaller"].at_most(gain, 0.0),
-        sentences["decreases"].at_most(slope, 0.0),
-        sentences["accuracy"].at_least(better, 0.0, POINT),
+        sentences["smaller"].at_most(gain, 0.0, power("smaller")),
+        sentences["decreases"].at_most(slope, 0.0, power("decreases")),
+        sentences["accuracy"].at_least(better, 0.0, POINT * power("accuracy", value=1.0)),
     ]
+
+
+def _power(panel: str, key: str, *, model: str = "", value: float = 0.0) -> Tolerance:
+    return Tolerance(value, "", WEAK.get((key, panel, model), 1.0))
