@@ -141,8 +141,8 @@ def _quick(study: str, generator: str) -> Sequence[Claim]:
 
 
 def _rows(claims: Sequence[Claim]) -> list[dict[str, Any]]:
-    # JSON has no NaN.
-    plain = lambda value: None if isinstance(value, float) and math.isnan(value) else value
+    # JSON has no NaN and no infinity.
+    plain = lambda value: None if isinstance(value, float) and not math.isfinite(value) else value
     return [
         {name: plain(getattr(claim, name)) for name in ("name", *_EQUAL, *_CLOSE)}
         for claim in claims

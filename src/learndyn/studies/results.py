@@ -79,8 +79,8 @@ def _row(claim: Claim, listed: Mapping[str, str]) -> dict[str, Any]:
     fields["listed"] = listed.get(claim.name, "") if claim.status == "fails" else ""
     del fields["label"]
     rest = [name for name in fields if name not in _ALWAYS and fields[name] not in ("", None)]
-    # JSON has no NaN, and other readers refuse the one that Python writes.
-    number = lambda value: None if isinstance(value, float) and math.isnan(value) else value
+    # JSON has no NaN and no infinity, and other readers refuse those that Python writes.
+    number = lambda value: None if isinstance(value, float) and not math.isfinite(value) else value
     return {name: number(fields[name]) for name in (*_ALWAYS, *rest)}
 
 

@@ -48,7 +48,7 @@ CLAIMS = {
                       because="sign test, {count} networks, 1 %"),
     "ended": claim("flows of all rules, on lines without singular maps, that end early: fraction "
                    "({crosses} of {networks} networks cross singular maps and are left out)",
-                   "Eqs. 9, 23", kind="finding",
+                   "Eqs. 9, 23", kind="theorem",
                    within=Tolerance(0.0, "velocities are finite there")),
     "NGD exponential": claim(f"NGD learns exponentially, dΔ/dt = −ηΔ: {EXPONENTIAL}", "Eq. 9",
                              because=CONDITION),

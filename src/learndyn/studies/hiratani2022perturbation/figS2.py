@@ -18,7 +18,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, Interval, claim
 from learndyn.studies.hiratani2022perturbation import _model, _widths
 from learndyn.studies.hiratani2022perturbation._model import L_X, L_Y
 from learndyn.studies.hiratani2022perturbation._shortest import jackknife_tolerance
@@ -193,7 +193,9 @@ def _growth(data: xr.Dataset) -> list[Claim]:
     relative = [bound.rate / best.rate for best, bound in zip(found, bounds, strict=True)]
     theory = exponent([_widths.recursion(data, L_h, "full") for L_h in ends])
     within = np.linalg.norm(relative) / span + abs(theory + wide_theory.RHO)
+    because = jackknife_tolerance(0.0, seeds).because
+    same = Interval(ratio, ratio - chance, ratio + chance, because)
     return [
-        _equals("same", ratio, 1.0, chance + abs(closed[1] / closed[0] - 1), seeds),
+        CLAIMS["same"].equals(same, 1.0, abs(closed[1] / closed[0] - 1)),
         _equals("exponent", exponent(found), -wide_theory.RHO, within, seeds),
     ]

@@ -20,14 +20,10 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import panels
-from learndyn.studies.claims import Claim
+from learndyn.studies.claims import Claim, claim
 from learndyn.studies.hiratani2022perturbation import _curves, _readings
 from learndyn.studies.hiratani2022perturbation._decay import regularised
-from learndyn.studies.hiratani2022perturbation._intervals import (
-    mean_claim,
-    surely_above,
-    surely_below,
-)
+from learndyn.studies.hiratani2022perturbation._intervals import surely_above, surely_below
 from learndyn.studies.hiratani2022perturbation._readings import ENDS_BELOW
 from learndyn.studies.hiratani2022perturbation._tasks import images
 from learndyn.studies.registry import Report
@@ -35,11 +31,11 @@ from learndyn.studies.registry import Report
 TITLE = "Node perturbation of a convolutional network: curves, weight decay"
 CHANCE = 0.1
 CLAIMS = {
-    "learns": mean_claim("the network learns: accuracy on the test set at the end, at the smallest "
+    "learns": claim("the network learns: accuracy on the test set at the end, at the smallest "
                          "rate", "Fig. S5A, Appendix C"),
-    "loses": mean_claim("at the largest rate more of the best accuracy is lost at the end than at "
+    "loses": claim("at the largest rate more of the best accuracy is lost at the end than at "
                         "the smallest: difference", "Fig. S5A, Appendix C"),
-    "decays": mean_claim(f"with the best of the decays {ENDS_BELOW}",
+    "decays": claim(f"with the best of the decays {ENDS_BELOW}",
                          "Fig. S5B, Appendix C"),
 }  # fmt: skip
 

@@ -60,7 +60,8 @@ CLAIMS = {
                because="rounding").erratum(f"{PRINTED_TIME}, half of it", PRINTED_TIME),
     "growth": claim("e-folding time of R on the plateau, of {modes} exact ones",
                     "App. C.4; Jacobian of the flow",
-                    because="{low:.0f} … {high:.0f} mix; growth is linear up to 2 % of R*")
+                    because="{low:.0f} … {high:.0f} mix; growth is linear up to 2 % of R*",
+                    rate=0.9)
     .erratum(str(PRINTED_TIME), PRINTED_TIME),
     "length": claim(f"e-folds from α = {SETTLING:g} τ until students are apart by 2 % of R*: "
                     "ln(0.02 R*/σ)", "Eq. 117, App. C.4", because=MIX)

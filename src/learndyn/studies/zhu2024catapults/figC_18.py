@@ -24,11 +24,11 @@ from learndyn.studies.zhu2024catapults._ordering import growing_as_batches_shrin
 TITLE = "Smaller batches of SGD in the standard parameterisation: alignment and test loss"
 PYTORCH = {"parameterisation": "standard", "gain": 1 / np.sqrt(3)}
 CLAIMS = {
-    "alignment": claim("smaller batches raise the AGOP alignment: t of the slope against −log b",
+    "alignment": claim("smaller batches raise the AGOP alignment: mean slope against −log b",
                        "Fig. C.18 (a)"),
-    "test": claim("smaller batches lower the test loss: t of the slope against −log b",
+    "test": claim("smaller batches lower the test loss: mean slope against −log b",
                   "Fig. C.18 (a)"),
-    "catapults": claim("smaller batches have more catapults: t of the slope against −log b",
+    "catapults": claim("smaller batches have more catapults: mean slope against −log b",
                        "Fig. C.18 (a)"),
 }  # fmt: skip
 

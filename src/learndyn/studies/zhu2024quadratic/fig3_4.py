@@ -10,7 +10,7 @@ import xarray as xr
 
 from learndyn.studies.claims import Claim
 from learndyn.studies.zhu2024quadratic import _generalisation
-from learndyn.studies.zhu2024quadratic._generalisation import SMALL, Params, with_files
+from learndyn.studies.zhu2024quadratic._generalisation import SMALL, Params, name_of, with_files
 
 TITLE = "Catapults improve the test loss of networks and their quadratic twins alike"
 PANELS = {
@@ -27,6 +27,12 @@ PRESETS = {
     "paper": Params(with_files(PANELS)),
 }
 CLAIMS = _generalisation.CLAIMS
+FAILS = {
+    "quick": {
+        name_of("converge", "digits cnn relu gd"):
+            "some networks of 32 channels diverge at 1.8 η_crit; the thesis has 1000",
+    }
+}  # fmt: skip
 compute, draw = _generalisation.compute, _generalisation.draw
 
 
