@@ -29,6 +29,7 @@ from learndyn.studies.hiratani2022perturbation._tasks import SIGMA, images, netw
 from learndyn.studies.registry import Report
 
 TITLE = "Adam, momentum and several perturbations against SGD at equal forward passes"
+DIFFERS = "ours: the paper has no such figure"
 PLAIN, BEST = "node perturbation", "SGD"
 CLAIMS = {
     "gap": claim("at equal forward passes node perturbation ends behind SGD: logarithm of the "

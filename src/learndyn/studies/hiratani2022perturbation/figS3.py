@@ -25,6 +25,10 @@ from learndyn.studies.hiratani2022perturbation._tasks import motor, network
 from learndyn.studies.registry import Report
 
 TITLE = "Motor task: SGD is stable, times to a target against rates, dimension of activity"
+DIFFERS = (
+    "10,000 steps instead of 10⁴ epochs (A), target 40 instead of 5 within 6000 steps (B); rows "
+    "of the data as in fig4"
+)
 CLAIMS = {
     "no return": claim(NO_RETURN, "Fig. S3A, Appendix C", rate=PLANNED,
                        because="the paper finds only runs that rise at once, or never"),

@@ -32,6 +32,10 @@ from learndyn.studies.hiratani2022perturbation._tasks import images, network
 from learndyn.studies.registry import Report
 
 TITLE = "Digits: cosines, growing weights, dimension of activity, weight decay, normalisation"
+DIFFERS = (
+    "12,000 steps (5000 under SGD) instead of up to 10⁴ epochs, 600,000 steps; decays and "
+    "widths of A are not stated, here 10⁻⁶ to 10⁻⁴ and 100 to 800"
+)
 CLAIMS = {
     **_cosines.CLAIMS,
     "resurges": claim(RESURGES, "Fig. S4B, G, Appendix C"),

@@ -38,6 +38,7 @@ from learndyn.theory.committee.dynamics.moments import moment
 from learndyn.theory.committee.plateau import erf_uniform
 
 TITLE = "Symmetric plateau of the order parameters and its length, L = 10, K = M = 4 (Fig. 4)"
+DIFFERS = "sizes are the paper's; β is not stated, here 0.25 as in Fig. 17"
 PRINTED_TIME, PRINTED_LENGTH = 239, 2751  # App. C.4
 LEFT, CENTRE = "Sec. 5.1.1, Fig. 4 left", "Sec. 5.1.1, Fig. 4 centre"
 MIX = "the {modes} growth times mix; growth is linear up to 2 % of R*"

@@ -30,6 +30,7 @@ from learndyn.studies.zhu2024catapults import fig4_8, fig4_9, fig4_10, fig4_11
 from learndyn.studies.zhu2024catapults._cases import IMAGES
 
 TITLE = "AGOP alignment against test error over all runs, given rate and batch size"
+DIFFERS = "ours: the paper has no such figure"
 STUDIES = {"fig4_8": fig4_8, "fig4_9": fig4_9, "fig4_10": fig4_10, "fig4_11": fig4_11}
 NAMES = "alignment", "test", "rate", "batch_size", "group", "which", "diverged"
 PLAIN = "GD", "SGD"  # whose rates are those of the other studies

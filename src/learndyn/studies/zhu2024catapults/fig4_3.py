@@ -27,6 +27,10 @@ from learndyn.studies.zhu2024catapults._drawing import panel_figure
 from learndyn.studies.zhu2024catapults._training import Panel
 
 TITLE = "Catapults of gradient descent occur in the top eigenspaces of the tangent kernel"
+DIFFERS = (
+    "rates in units of each network's own η_crit; three hidden layers for 5-layer, no biases; "
+    "steps and number of runs are not stated, here 60 and 3; SVHN (Fig. C.3) is not run"
+)
 CLAIMS = {
     "spike": claim("{panel}: share of runs that spike and return, and whose control does not rise",
                    "{source}", because="most runs: the thesis draws one; a tenth is no spike"),

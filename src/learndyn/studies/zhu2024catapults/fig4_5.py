@@ -29,6 +29,10 @@ from learndyn.studies.zhu2024catapults._drawing import critical_rates
 from learndyn.studies.zhu2024catapults._training import large_increases, watched
 
 TITLE = "Spikes come from the one example whose critical rate is exceeded"
+DIFFERS = (
+    "data are the thesis's; width, rate and steps are not stated, here 1024, 1.6 times η_crit "
+    "of the doubled example (½ as a control) and 2000"
+)
 RATES = {"above": 1.6, "control": 0.5}  # over the initial η_crit of the doubled example
 CLAIMS = {
     "spikes": claim("all spikes have η > η_crit(x) (of {events}; base rate {base:.2g}), share",

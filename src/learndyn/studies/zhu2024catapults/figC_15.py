@@ -29,6 +29,10 @@ from learndyn.studies.zhu2024catapults._ordering import positive
 from learndyn.studies.zhu2024catapults.fig4_8 import SHARES
 
 TITLE = "Pictures of the AGOP after catapults, beside that of the target"
+DIFFERS = (
+    "three raises of the rate, the first of the six in App. C.6, in units of η_crit; no biases; "
+    "the number of runs is not stated, here 5"
+)
 TASK = "rank2"
 CLAIMS = {
     "alignment": claim("catapults bring the AGOP to that of the target: mean gain in alignment",

@@ -22,6 +22,10 @@ from learndyn.studies.zhu2024catapults._features import over_batches
 from learndyn.studies.zhu2024catapults._ordering import growing_as_batches_shrink
 
 TITLE = "Smaller batches of SGD in the standard parameterisation: alignment and test loss"
+DIFFERS = (
+    "rank 2 alone of four tasks, at ½ η_crit instead of 0.01; normal weights without biases for "
+    "PyTorch's uniform ones; 5 runs instead of 3"
+)
 PYTORCH = {"parameterisation": "standard", "gain": 1 / np.sqrt(3)}
 CLAIMS = {
     "alignment": claim("smaller batches raise the AGOP alignment: mean slope against −log b",

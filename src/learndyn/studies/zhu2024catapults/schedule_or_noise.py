@@ -27,6 +27,7 @@ from learndyn.studies.zhu2024catapults._features import best, course, critical, 
 from learndyn.studies.zhu2024catapults._ordering import positive
 
 TITLE = "A schedule of catapults in descent against the noise of small batches, equal epochs"
+DIFFERS = "ours: the paper has no such figure"
 RULES = "descent", "schedule", "SGD"
 REACHES = 1.1  # ratio of test errors
 HIGHEST = 1e3  # validation loss over its first, above which it is not drawn

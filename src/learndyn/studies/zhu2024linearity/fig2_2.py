@@ -1,17 +1,18 @@
 """Fig. 2.2: the largest relative change of the tangent kernel in training, against width.
 
 A DenseNet of three layers (Eqs. A.5-A.6), each weight dropped with probability 1/2, learns ten
-examples by gradient descent; the figure shows max_t ‖K_t − K_0‖/‖K_0‖ for widths 2 … 2¹², five
-runs each, beside m^(−1/2). The text does not name the activation; here it is relu. Each run has its
-own graph, weights and, where they are drawn, inputs.
+examples by gradient descent; the figure shows max_t ‖K_t − K_0‖/‖K_0‖ for widths 2 … 2¹², five runs
+each, beside m^(−1/2). The text does not name the activation; here it is relu. Each run has its own
+graph, weights and, where they are drawn, inputs.
 
 As printed, on images of d = 3072 pixels, this is not reproduced: every neuron sees the input, which
 makes up nearly all of its in-degree d + m or d + 2m, so that the network is nearly linear in few
 weights at small m, and the change grows with m. At d = 16 the power law is seen. It is an upper
 bound: the exponent becomes steeper with width, towards −1; the Hessian norm carries the −1/2 (study
-hessian_norm). The paper preset takes images of CIFAR-10, classes 0 and 2; the quick preset has
-normal inputs of the same size in their place, fewer widths, and fewer steps there, since normal
-inputs are nearly orthogonal. Rates are half of the critical one, 1/λ_max(K_0) for the loss ½ Σ r².
+hessian_norm). The paper preset takes images of CIFAR-10, classes 0 and 2 (those of chapter 3; this
+one names none), and reads the kernel at five times instead of all; the quick preset has normal
+inputs of the same size in their place, fewer widths, and fewer steps there, since normal inputs are
+nearly orthogonal. Rates are half of the critical one, 1/λ_max(K_0) for the loss ½ Σ r².
 
 Notes: docs/results/zhu2024linearity/fig2_2/notes.md.
 """
@@ -40,6 +41,10 @@ from learndyn.studies.zhu2024linearity._model import (
 )
 
 TITLE = "The change of the tangent kernel in training against width, half of the links dropped"
+DIFFERS = (
+    "10 images, widths and 5 runs are the thesis's; activation, rate and classes are not "
+    "stated, here relu, half the critical rate, 0 and 2; normal inputs of d = 16 are added"
+)
 EXAMPLES, PIXELS, SMALL = 10, 3072, 16
 CLASSES = (0, 2)
 MEAN, SCALE = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)  # of the channels

@@ -45,6 +45,7 @@ from learndyn.studies.zhu2024linearity._model import (
 )
 
 TITLE = "Outputs and pre-activations against their linear twins in a ball of weights"
+DIFFERS = "theorems without a figure; here widths 32 to 256, radii 1 and 2"
 WIDE, NARROW, NODE = "output", "output behind a bottleneck layer", "pre-activation of layer 2"
 FUNCTIONS = {WIDE: "fully connected", NARROW: "bottleneck layer", NODE: "fully connected"}
 VALUE = Weighted(np.ones(1))  # the output of the only example

@@ -24,6 +24,7 @@ from learndyn.studies.zhu2024quadratic import _model
 from learndyn.theory.quadratic_model.catapult import Regime
 
 TITLE = "Linear models diverge above the critical rate, networks and quadratic models catapult"
+DIFFERS = "the figure states no sizes; here one example, width 5000, 20 seeds"
 MODELS = "f_lin", "f", "f_quad", "general"
 EPSILON = float(np.finfo(float).eps)
 ABOVE = "above 2 η_crit"

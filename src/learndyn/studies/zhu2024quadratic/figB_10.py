@@ -12,6 +12,7 @@ from learndyn.studies.zhu2024quadratic import _generalisation
 from learndyn.studies.zhu2024quadratic._generalisation import SMALL, Params, name_of, with_files
 
 TITLE = "Tanh and swish: catapults improve networks and their quadratic twins alike"
+DIFFERS = "SVHN (Fig. B.13) is not run; all else as in fig3_4"
 PANELS = {
     f"{data} {network} {activation} gd": f"Fig. {figure} ({part})"
     for data, network, figure in (

@@ -30,6 +30,7 @@ from learndyn.theory.quadratic_model.catapult import Regime, follow
 from learndyn.theory.quadratic_model.closed_map import advance
 
 TITLE = "Monotone, catapult and divergent training over learning rate, width and target"
+DIFFERS = "ours: the paper has no such figure"
 PHASES = (0.3, 1.8), (2.2, 3.8), (4.2, 6.0)  # ηλ₀ of trained networks
 UNFINISHED = int(Regime.UNFINISHED)
 COLORS = "#9ecae1", "#fdd0a2", "#fc9272", "0.85"
