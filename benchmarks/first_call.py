@@ -60,9 +60,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         base = least(LIBRARIES, folder, "0")
         show = lambda what, pair: print(
-            f"{what:42s} {pair[0]:6.2f} s {pair[1]:6.2f} s {pair[0] / base[0]:6.2f}", flush=True
+            f"{what:52s} {pair[0]:6.2f} s {pair[1]:6.2f} s {pair[0] / base[0]:6.2f}", flush=True
         )
-        print(f"{'':42s} processor  clock  / libraries")
+        print(f"{'':52s} processor  clock  / libraries")
         show(LIBRARIES, base)
         show("the names of the ten lines, imported", least(ENGINES, folder, "0"))
         show("learndyn list", least(COMMAND.format(["list"]), folder, "0"))
