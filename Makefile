@@ -46,6 +46,7 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/first_call.py
 	$(BIN)/python benchmarks/foundation.py
 	$(BIN)/python benchmarks/averages.py
 	$(BIN)/python benchmarks/reduced.py

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import gc
+import os
 import pathlib
 import re
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import jax
 import pytest
 from jaxtyping import install_import_hook
 
+os.environ["LEARNDYN_CACHE"] = "0"  # the tests leave a developer's own cache alone
 STATUS = pathlib.Path("/proc/self/status")
 install_import_hook("learndyn", "beartype.beartype").__enter__()
 

@@ -14,7 +14,7 @@ import pytest
 import learndyn as ld
 from learndyn import cli
 from learndyn.cli.app import app
-from learndyn.cli.run import FILES
+from learndyn.cli.judging import FILES
 from learndyn.studies import registry, sources, times
 from learndyn.studies.claims import Tolerance, claim
 
@@ -47,6 +47,17 @@ def learndyn(*arguments, first="", cwd=None):
     return subprocess.run(given, capture_output=True, text=True, cwd=cwd)
 
 
+@pytest.fixture
+def ran(capsys):
+    """Runs a command in this process, which has imported everything: exit code, output, errors."""
+
+    def run(*arguments):
+        code = app(list(arguments), standalone_mode=False) or 0
+        return code, *capsys.readouterr()
+
+    return run
+
+
 def refusal(*arguments):
     """The line that a command ends with, without a process of its own: an import takes seconds."""
     with pytest.raises(Exception) as error:
@@ -54,18 +65,18 @@ def refusal(*arguments):
     return cli._one_line(error.value)
 
 
-def test_list_is_one_line_a_study():
-    lines = learndyn("list").stdout.splitlines()
+def test_list_is_one_line_a_study(ran):
+    _, out, _ = ran("list")
+    lines = out.splitlines()
     assert [line.split()[0] for line in lines] == list(registry.names())
     assert any(line.startswith("bocchi2026escape/fig1 ") for line in lines)
 
 
-def test_cite():
-    said = learndyn("cite", "bocchi2026escape")
-    assert said.returncode == 0 and "@article{bocchi2026escape" in said.stdout
-    assert "node perturbation" in learndyn("cite", "hiratani2022perturbation").stdout
-    wrong = learndyn("cite", "nobody")
-    assert wrong.returncode == 2 and "allowed are bocchi2026escape" in wrong.stderr
+def test_cite(ran):
+    code, out, _ = ran("cite", "bocchi2026escape")
+    assert code == 0 and "@article{bocchi2026escape" in out
+    assert "node perturbation" in ran("cite", "hiratani2022perturbation")[1]
+    assert "allowed are bocchi2026escape" in refusal("cite", "nobody")
 
 
 # Whoever imports one of these fails: what only reads takes a fraction of a second.
@@ -122,9 +133,10 @@ SMALL = ["--set", "sizes=4,6", "--set", "factor=2"]  # a study without anything 
         pytest.param(FIG1, TINY, {"N": [1000, 40], "runs": [96, 4]}, marks=pytest.mark.slow),
     ],
 )
-def test_run_writes_four_files(tmp_path, study, options, changed):
-    said = learndyn("run", study, *options, "--key", "4", cwd=tmp_path)
-    assert said.returncode in (0, 1) and not said.stderr, said.stderr
+def test_run_writes_four_files(tmp_path, monkeypatch, ran, study, options, changed):
+    monkeypatch.chdir(tmp_path)
+    code, out, errors = ran("run", study, *options, "--key", "4")
+    assert code in (0, 1) and not errors, errors
     folder = tmp_path / "results" / study
     assert sorted(p.name for p in folder.iterdir()) == [
         "claims.json",
@@ -136,11 +148,11 @@ def test_run_writes_four_files(tmp_path, study, options, changed):
     claims = result["claims"]
     assert result["study"] == study and result["preset"] == "quick"
     assert changed.items() <= result["differs"].items() and result["params"]["key"] == 4
-    assert (said.returncode == 1) == any(c["status"] == "fails" for c in claims)
+    assert (code == 1) == any(c["status"] == "fails" for c in claims)
     data = ld.load(folder / "data.nc")
     params = json.loads(data.attrs["params"])
     assert all(params[name] == now for name, (_, now) in changed.items()) and params["key"] == 4
-    assert "statement" in said.stdout and str(claims[0]["source"]) in said.stdout
+    assert "statement" in out and str(claims[0]["source"]) in out
 
 
 def test_options_reach_the_study(tmp_path, monkeypatch):

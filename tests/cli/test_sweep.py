@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import learndyn as ld
 from learndyn.cli.axes import axes_of
@@ -111,3 +112,19 @@ def test_all_studies_of_a_paper(tmp_path, monkeypatch):
     assert code == 1 and (tmp_path / "equations" / "claims.json").exists()
     with pytest.raises(ValueError, match="paper: got 'x'; allowed are bocchi2026escape, other"):
         run_all.run_all("x", str(tmp_path), "", [])
+
+
+@pytest.mark.slow
+def test_a_sweep_computes_the_parts_of_a_study(tmp_path):
+    """Every part has a folder, and together they are the study."""
+    study, options = "bocchi2026escape/escape", ["--set", "starts=8"]
+    parts = ["--parts", "widths", "--store", "parts.zarr", "--workers", "1", "--out", "parts"]
+    done = learndyn("sweep", study, *options, *parts, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "2 finished" in done.stdout and "learndyn join" in done.stdout
+    folders = sorted(str(path) for path in (tmp_path / "parts").iterdir())
+    joined = learndyn("join", *folders, "--out", "joined", cwd=tmp_path)
+    whole = learndyn("run", study, *options, "--out", "whole", cwd=tmp_path)
+    assert whole.returncode == joined.returncode < 2, whole.stderr  # few starts: a claim may fail
+    ours, theirs = (ld.load(tmp_path / name / "data.nc") for name in ("joined", "whole"))
+    xr.testing.assert_identical(ours, theirs)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.solving.integrate import integrate, iterate
+from learndyn.solving.integrate import _advance, iterate
 from learndyn.theory import THEORIES, Flow, Map, Refused
 from learndyn.theory.base import Coverage
 from learndyn.theory.chain import AbstractChain
@@ -261,10 +261,11 @@ def test_json_round_trip(system):
 
 
 def test_compiles_once_under_changed_learning_rates(system):
-    engine = iterate if order_of(ld.theory_of(system), Map) == "full" else integrate
+    engine = iterate if order_of(ld.theory_of(system), Map) == "full" else _advance
     ld.solve(system, THREE)
     before = engine._cached._cache_size()
-    settings = {f.name: getattr(system.rule, f.name) for f in dataclasses.fields(system.rule)}
+    fields = [f.name for f in dataclasses.fields(system.rule) if f.init]
+    settings = {name: getattr(system.rule, name) for name in fields}
     other = type(system.rule)(**{**settings, "learning_rate": 0.003})
     ld.solve(ld.System(system.problem, system.network, other), THREE, key=7)
     assert engine._cached._cache_size() == before

@@ -1,4 +1,4 @@
-"""Philox against the published known answers, and the normal numbers it is turned into."""
+"""Both generators against published known answers, and the numbers that they are turned into."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from learndyn.numerics.random import Source, key_of_run, keys_of_runs, philox
+from learndyn.numerics.generators import GENERATORS, SplitMix, generator, philox, selected
+from learndyn.numerics.random import Source, Stream, key_of_run, keys_of_runs
+
+
+@pytest.fixture(params=GENERATORS)
+def each(request):
+    with generator(request.param):
+        yield
 
 
 def words(*values):
@@ -35,9 +42,35 @@ def test_philox_known_answers(counter, key, answer):
         assert tuple(int(w) for w in philox(words(*counter), words(*key))) == answer
 
 
+def test_splitmix_known_answers():
+    """The first outputs for the seed 0, which many implementations list."""
+    with jax.enable_x64(True):
+        golden = jnp.uint64(0x9E3779B97F4A7C15)
+        bits = SplitMix(golden, golden).long_words(jnp.arange(3, dtype=jnp.uint32))
+    answer = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+    assert [int(word) for word in bits] == answer
+
+
+def test_a_compiled_function_follows_the_selection():
+    with jax.enable_x64(True):
+        draw = jax.jit(lambda k: Source(k, jnp.asarray(0)).normal((4,), "float32"))
+        ours = np.asarray(draw(key_of_run(0, 0)))
+        with generator("Philox4x32-10"):
+            assert selected() == "Philox4x32-10"
+            theirs = np.asarray(draw(key_of_run(0, 0)))
+        np.testing.assert_array_equal(draw(key_of_run(0, 0)), ours)
+    assert not np.any(ours == theirs) and selected() == "SplitMix64"
+
+
+def test_an_unknown_generator_is_one_line():
+    with pytest.raises(ValueError, match=r"^name: got 'dice'; allowed is"), generator("dice"):
+        pass
+    assert selected() == "SplitMix64"
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_normal_numbers_are_normal(dtype):
+def test_normal_numbers_are_normal(dtype, each):
     with jax.enable_x64(True):
         draw = jax.jit(lambda w, s: Source(w, s).normal((1000,), dtype))
         x = np.concatenate([np.asarray(draw(key_of_run(3, 0), jnp.asarray(s))) for s in range(200)])
@@ -49,7 +82,7 @@ def test_normal_numbers_are_normal(dtype):
         assert abs(np.mean(x.astype(float) ** power) - moment) < 4 * np.sqrt(variance / n)
 
 
-def test_runs_steps_and_streams_differ():
+def test_runs_steps_and_streams_differ(each):
     with jax.enable_x64(True):
         first = Source(key_of_run(0, 0), jnp.asarray(5)).normal((8,), "float32")
         others = [
@@ -94,7 +127,7 @@ def test_words_do_not_depend_on_the_callers_kind_of_keys():
         assert tuple(np.asarray(key_of_run(0, 1)).tolist()) == KNOWN_WORDS[0]
 
 
-def test_a_normal_number_depends_on_its_index_alone():
+def test_a_normal_number_depends_on_its_index_alone(each):
     with jax.enable_x64(True):
         source = Source(key_of_run(0, 0), jnp.asarray(5))
         for dtype in ("float32", "float64"):
@@ -104,7 +137,7 @@ def test_a_normal_number_depends_on_its_index_alone():
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_two_numbers_of_a_pair_are_independent(dtype):
+def test_the_two_numbers_of_a_pair_are_independent(dtype, each):
     """Box-Muller gives pairs: no correlation of numbers, of squares, nor with the next."""
     with jax.enable_x64(True):
         x = np.asarray(Source(key_of_run(4, 0), jnp.asarray(9)).normal((400_000,), dtype), float)
@@ -117,7 +150,7 @@ def test_the_two_numbers_of_a_pair_are_independent(dtype):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("degrees", [1, 2, 3, 11, 990, 10**8])
-def test_chi_squares_are_chi_squares(degrees):
+def test_chi_squares_are_chi_squares(degrees, each):
     with jax.enable_x64(True):
         index = jnp.arange(100_000, dtype=jnp.uint32)
         source = Source(key_of_run(3, 1), jnp.asarray(2))
@@ -132,7 +165,7 @@ def test_chi_squares_are_chi_squares(degrees):
     assert abs(x.var() / variance - 1) < 4 * error
 
 
-def test_chi_squares_of_no_degree_are_zero_and_do_not_meet():
+def test_chi_squares_of_no_degree_are_zero_and_do_not_meet(each):
     """A rejected trial of one number changes no other, whatever is drawn beside it."""
     with jax.enable_x64(True):
         source = Source(key_of_run(3, 1), jnp.asarray(2))
@@ -142,3 +175,64 @@ def test_chi_squares_of_no_degree_are_zero_and_do_not_meet():
         assert np.all(mixed[::2] == 0) and np.all(mixed[1::2] > 0)
         alone = np.asarray(draw(index[1:8:2], jnp.ones(4)))
     np.testing.assert_allclose(alone, mixed[1:8:2], rtol=1e-14)
+
+
+@pytest.mark.parametrize(("shape", "first"), [((9,), 0), ((8,), 5), ((3, 5), 2), ((1,), 7)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_numbers_drawn_together_are_those_of_each_index(shape, first, dtype, each):
+    """Pairs that share a word are cut where the first index is odd, or the last even."""
+    with jax.enable_x64(True):
+        source = Source(key_of_run(0, 2), jnp.asarray(2**40))
+        together = np.asarray(source.normal(shape, dtype, Stream.NODES, first)).ravel()
+        index = jnp.arange(first, first + len(together), dtype=jnp.uint32)
+        # Compiled, as the other: operation by operation, roundings may differ.
+        alone = jax.jit(lambda i: source.normal_at(i, dtype, Stream.NODES))(index)
+    np.testing.assert_array_equal(together, alone)
+
+
+# Of Philox, key 7, run 3 and step 12345678901: drawn before pairs shared a word.
+KNOWN_NORMALS = {
+    0: [1.0398675203323364, -0.5653007626533508, 1.8634240627288818, 1.5362086296081543],
+    9999: [-0.5116300582885742, -0.8014808893203735],
+}
+
+
+def test_normal_numbers_of_philox_are_known():
+    """To rounding: how a logarithm is rounded depends on the processor."""
+    with jax.enable_x64(True), generator("Philox4x32-10"):
+        x = np.asarray(
+            Source(key_of_run(7, 3), jnp.asarray(12345678901)).normal((10001,), "float32")
+        )
+    for first, values in KNOWN_NORMALS.items():
+        np.testing.assert_allclose(x[first : first + len(values)], values, rtol=1e-5)
+
+
+@pytest.mark.statistical
+def test_integers_and_orders_are_uniform(each):
+    """Chi-square tests over cells; every place of an order holds every entry equally often."""
+    with jax.enable_x64(True):
+        draw = jax.jit(lambda s: Source(key_of_run(5, 0), s).integers((1000,), 7))
+        whole = np.concatenate([np.asarray(draw(jnp.asarray(s))) for s in range(100)])
+        order = jax.jit(lambda s: Source(key_of_run(5, 0), s).permutation(5))
+        orders = np.stack([np.asarray(order(jnp.asarray(s))) for s in range(3000)])
+    assert stats.chisquare(np.bincount(whole, minlength=7)).pvalue > 1e-3
+    places = np.stack([np.bincount(column, minlength=5) for column in orders.T])
+    # Rows and columns of the table add up to 3000: 16 of the 25 entries are free.
+    assert stats.chi2(16).sf(np.sum((places - 600) ** 2 / 600) * 4 / 5) > 1e-3
+
+
+@pytest.mark.statistical
+def test_steps_and_runs_are_independent(each):
+    """Correlations of numbers and of squares, between neighbouring steps, runs and streams."""
+    n = 200_000
+    with jax.enable_x64(True):
+        at = lambda run, step, stream: np.asarray(
+            Source(key_of_run(6, run), jnp.asarray(step)).normal((n,), "float32", stream), float
+        )
+        base, others = (
+            at(0, 10, 0),
+            [at(0, 11, 0), at(1, 10, 0), at(0, 10, 1), at(0, 10 + 2**32, 0)],
+        )
+    for other in others:
+        for power in (1, 2):
+            assert abs(np.corrcoef(base**power, other**power)[0, 1]) < 4 / np.sqrt(n)

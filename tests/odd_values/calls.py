@@ -17,6 +17,7 @@ import learndyn as ld
 
 ROOMS = {"": ld, "analysis": ld.analysis, "probes": ld.probes, "rules": ld.rules}
 FOLDER = tempfile.mkdtemp()
+os.environ["XDG_CACHE_HOME"] = FOLDER  # what `cache` takes by default
 X, Y = np.linspace(-1, 1, 8).reshape(4, 2), np.array([0.5, -0.5, 1.0, 0.0])
 
 
@@ -62,7 +63,7 @@ def _is_called(value: Any) -> bool:
     return not (result or inspect.isabstract(value) or not _parameters(value))
 
 
-RESULTS = ("CriticalLearningRate", "Egop", "Summary", "Start")
+RESULTS = ("CriticalLearningRate", "CriticalRateAlong", "Egop", "Summary", "Start")
 
 
 def _parameters(value: Any) -> list[str]:
@@ -190,6 +191,7 @@ CALLS: dict[str, Callable[[], Call]] = {
     "forward": lambda: Call({"apply": model().network, "weights": model().weights, "x": X,
                              "taps": {"layer1": np.ones((4, 3))}, "local": False}, True),
     "linearise": lambda: Call({"model": model()}, heads=("weights", "centre")),
+    "cache": lambda: Call({"folder": os.path.join(FOLDER, "programs")}, True),
     "load": lambda: Call({"path": file()}),
     "open_sweep": lambda: Call({"store": os.path.join(FOLDER, "store")}, True, works=False),
     "plot": lambda: Call({"record": record(), "simulation": record(True), "variables": ["error"],
@@ -248,7 +250,11 @@ CALLS: dict[str, Callable[[], Call]] = {
     "agop": probe(factor=False),
     "probes.alignment": lambda: Call({"A": np.eye(2), "B": np.eye(2), "factors": False}, True),
     "probes.conserved": lambda: Call({"model": model("relu")}, True),
-    "critical_learning_rate": probe(y=True, loss=True, exact=False, tolerance=None),
+    "critical_learning_rate": probe(y=True, loss=True, exact=False, tolerance=None, optimiser=None,
+                                    batch=2, key=1),
+    "probes.critical_rate_along": lambda: Call(
+        {"model": model(), "x": X, "y": Y, "loss": ld.SquaredLoss(), "update": model().weights,
+         "guess": 0.1}, costly=True, heads=("outputs", "weights")),
     "probes.effective_rank": lambda: Call({"matrix": np.eye(2)}, True),
     "probes.egop": lambda: Call({"function": ld.Polynomial([(1.0, {0: 2})], 2),
                                  "inputs": ld.Isotropic(2), **DRAWN}, True),

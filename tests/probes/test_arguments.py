@@ -51,6 +51,22 @@ def test_every_probe_refuses_them(probe):
         probe(ld.Model(ld.Network(None, batch_norm), W), X)
 
 
+@pytest.mark.parametrize("x", [X, X[:1], np.repeat(X[:2], 3, 0)], ids=["six", "one", "two"])
+def test_they_are_refused_while_tracing_too(x):
+    """Inside `simulate`, where the values of the weights are not known."""
+    network = ld.Network(lambda key: W.astype(np.float32), DEPENDENT["centred"])
+    system = ld.System(ld.Dataset(x, x[:, :2]), network, ld.GradientDescent(0.1))
+    for probes in (
+        {"kernel": lambda m: p.ntk(m, x)},
+        {"rate": lambda m: p.critical_learning_rate(m, x, x[:, :2]).value},
+        {"watched": p.Watched()},
+    ):
+        with pytest.raises(ValueError, match="depend on the other examples"):
+            ld.simulate(system, [0.0, 1.0], probes=probes)
+    record = ld.simulate(system, [0.0, 1.0], probes={"size": lambda m: jnp.sum(m.weights**2)})
+    assert "read_between_pieces" not in record.attrs
+
+
 def test_rounding_is_no_dependence():
     """A deep and wide network in float32 on examples of very different sizes, and at kinks."""
     module = eqx.nn.MLP(40, 7, 300, 6, key=jax.random.key(0))

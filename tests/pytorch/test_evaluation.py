@@ -1,6 +1,8 @@
 """A module is what it was after a probe, whatever it is made of, and derivatives are autograd's."""
 
+import collections
 import contextlib
+import dataclasses
 import re
 import types
 import warnings
@@ -68,6 +70,37 @@ class Stateful(nn.Module):
             self.history[0].mul_(3)
             self.history.append(y)
         self.calls, self.last, self.new = self.calls + 1, y, "set by a call"
+        return y
+
+
+@dataclasses.dataclass
+class Memory:
+    """What a layer remembers."""
+
+    last: Any = None
+    kept: Any = dataclasses.field(default_factory=lambda: torch.ones(D))
+
+
+class Caching(nn.Module):
+    """Containers in containers, a deque and two kinds of records, which a call changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.cache = dense(), {"keys": [torch.ones(D)], "sizes": ([1],)}
+        self.recent, self.memory = collections.deque([torch.ones(D)], maxlen=2), Memory()
+        self.space = types.SimpleNamespace(count=[0], weight=self.layer.weight)
+
+    def forward(self, x):
+        factors = self.cache["keys"][0] * self.recent[0] * self.memory.kept
+        y = self.layer(x) @ self.space.weight * factors
+        with torch.no_grad():
+            for each in (self.cache["keys"][0], self.recent[0], self.memory.kept):
+                each.add_(1)
+        self.cache["keys"].append(y)
+        self.cache["sizes"][0].append(len(x))
+        self.recent.append(y)
+        self.memory.last = y
+        self.space.count[0] += 1
         return y
 
 
@@ -173,6 +206,7 @@ MODULES = {
     "orthogonal": lambda: parametrized(parametrizations.orthogonal),
     "pruned": pruned,
     "buffers": Stateful,
+    "containers": Caching,
     "hooks": hooked,
     "frozen": frozen,
     "recurrent": recurrent,
@@ -203,12 +237,15 @@ X, Y = torch.randn(N, D).double(), torch.randn(N, D).double()
 
 
 def contents(value: Any) -> Any:
-    """What it is, and what it holds, by identity."""
+    """What it is, and what it holds, by identity; tensors inside of containers by value as well."""
+    if isinstance(value, Memory | types.SimpleNamespace):
+        value = vars(value)
     if isinstance(value, dict):
-        return id(value), [(key, id(each)) for key, each in value.items()]
-    if isinstance(value, list):
-        return id(value), [id(each) for each in value]
-    return id(value)
+        return id(value), [(key, contents(each)) for key, each in value.items()]
+    if isinstance(value, list | tuple | collections.deque):
+        return id(value), [contents(each) for each in value]
+    is_leaf = torch.is_tensor(value) and value.is_leaf
+    return id(value), value.detach().numpy().tobytes() if is_leaf else None
 
 
 def state(module: Any) -> Any:

@@ -194,6 +194,7 @@ def test_chains():
 
 KINKS = {
     "softplus": (nn.Softplus(), [], "other"),
+    "softsign": (nn.Softsign(), [], "other"),
     "elu": (nn.ELU(), [], "other"),
     "elu, alpha 2": (nn.ELU(2.0), ["Elu"], "other"),
     "celu": (nn.CELU(2.0), [], "other"),

@@ -29,12 +29,29 @@ def test_perturbations_beyond_the_memory():
 
 @pytest.mark.parametrize("method", ["direct", "reduced"])
 def test_runs_beyond_the_memory(method):
-    with pytest.raises(ValueError, match=r"^runs: got 1000000000000000 at 2 times, which takes"):
-        ld.simulate(committee(ld.SGD(0.1)), [0, 1.0], runs=10**15, method=method)
+    system, times = committee(ld.SGD(0.1)), np.arange(10**5)
+    with pytest.raises(ValueError, match=r"^runs: got 1000000 at 100000 times, which takes"):
+        ld.simulate(system, times, runs=10**6, method=method)
+
+
+@pytest.mark.parametrize("method", ["direct", "reduced"])
+def test_more_runs_than_anybody_waits_for(method):
+    """They fit into memory, but would run for hours without a word."""
+    said = r"^runs: got 10,000,000; allowed are at most 1,000,000: [^\n]*$"
+    with pytest.raises(ValueError, match=said):
+        ld.simulate(committee(ld.SGD(0.1)), [0], runs=10**7, method=method)
+
+
+def test_many_starts_count_as_runs():
+    system = committee(ld.SGD(0.1))
+    starts = [ld.start(system, key=key) for key in range(2)]
+    with pytest.raises(ValueError, match=r"^runs: got 1,999,998; "):
+        ld.simulate(system, [0], starts=starts, runs=999_999)
 
 
 def test_what_a_run_takes_beside_its_values_counts(monkeypatch):
     monkeypatch.setattr(memory, "memory", lambda: 2**30)
+    monkeypatch.setattr(memory, "MOST_RUNS", 2**30)
     memory.require_memory_for_record(2**19, 2, [np.zeros(9)])
     with pytest.raises(ValueError, match=r"^runs: got 1048576 at 2 times, which takes 1.14 GiB of"):
         memory.require_memory_for_record(2**20, 2, [np.zeros(9)])

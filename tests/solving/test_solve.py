@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.solving.integrate import integrate
+from learndyn.runtime.precision import full_precision
+from learndyn.solving.integrate import _advance, _begin
+from learndyn.theory.dynamics import Explicit
 
 
 def quadratic(eta, N=500, p=3, p_star=2):
@@ -66,16 +68,31 @@ def test_flow_is_the_limit_of_small_learning_rates():
     assert 1.7 < gaps[0] / gaps[1] < 2.3  # the difference is of first order in η
 
 
-def test_compiles_once_for_all_learning_rates_spectra_and_starts():
-    def make(eta, values):
-        data = ld.TeacherStudent(ld.Spectrum(values, [30, 30]), ld.Committee(2, "erf"))
+def programs():
+    return _advance._cached._cache_size()
+
+
+def test_compiles_once_for_all_learning_rates_spectra_starts_times_and_noises():
+    def make(eta, values, noise):
+        teacher = ld.Committee(2, "erf")
+        data = ld.TeacherStudent(ld.Spectrum(values, [30, 30]), teacher, label_noise=noise)
         return ld.System(data, ld.Committee(2, "erf"), ld.SGD(eta))
 
-    size = lambda: integrate._cached._cache_size()
-    ld.solve(make(0.1, [1.5, 0.5]), [0, 1, 2])
-    before = size()
-    ld.solve(make(0.2, [1.2, 0.8]), [0, 3, 4], key=5, rtol=1e-7)
-    assert size() == before
+    ld.solve(make(0.1, [1.5, 0.5], 0.0), [0, 1, 2])
+    before = programs()
+    ld.solve(make(0.2, [1.2, 0.8], 0.3), np.linspace(0, 3, 20), key=5, rtol=1e-7)
+    assert programs() == before
+
+
+def test_compiles_once_for_all_powers_between_0_and_1():
+    def error(power):
+        data = ld.TeacherStudent(ld.Isotropic(5), ld.LinearTeacher(3, np.eye(3, 5)))
+        network = ld.DeepLinear([5, 4, 3], init=ld.Aligned(np.full((3, 2), 0.3)))
+        system = ld.System(data, network, ld.NaturalGradient(0.1, power=power))
+        return float(ld.solve(system, [0.0, 1.0], order="flow", states=True).error[1])
+
+    first, before = error(0.5), programs()
+    assert error(0.25) > first > error(0.75) and programs() == before
 
 
 @pytest.mark.parametrize("order", ["full", "finite"])
@@ -83,6 +100,30 @@ def test_progress_ends_at_one(order):
     seen = []
     ld.solve(quadratic(0.1), np.linspace(0, 50, 6), order=order, progress=seen.append)
     assert seen == sorted(seen) and seen[-1] == 1.0 and len(seen) > 2
+
+
+def test_progress_changes_no_number():
+    system, times = quadratic(0.1), np.linspace(0, 50, 6)
+    shown = ld.solve(system, times, progress=lambda fraction: None)
+    assert np.array_equal(shown.Q, ld.solve(system, times).Q)
+
+
+def test_the_compiled_program_does_not_call_python():
+    """JAX keeps no program that does in its persistent cache."""
+    theory = ld.theory_of(quadratic(0.1))
+    state, times = ld.start(quadratic(0.1)).state, np.array([0.0, 1.0])
+    about = theory, theory.dynamics("full"), Explicit(state), times, *np.ones(3), False
+    with full_precision():
+        walk = _begin(*about)
+        program = _advance.lower(walk, *about, np.int64(2), np.int64(10)).as_text()
+    assert "while" in program and "callback" not in program
+
+
+def test_a_tolerance_that_cannot_be_met_is_a_result():
+    """1e-300 is below rounding: steps shrink until they are lost in the time."""
+    record = ld.solve(quadratic(0.1), [0.0, 10.0], rtol=1e-300, atol=1e-300)
+    assert str(record.outcome.values) == "tolerance not reached"
+    assert np.isfinite(record.error[0]) and np.isnan(record.error[1])
 
 
 def test_a_map_diverges_at_a_time():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from learndyn.studies import confirmation, results
+from learndyn.studies import confirmation, hashing
 from learndyn.studies.claims import claim
 
 STUDY = "bocchi2026escape/fig5"
@@ -21,17 +21,17 @@ def folder(tmp_path, monkeypatch):
     write = lambda name, content: (tmp_path / name).write_text(json.dumps(content))
     write("claims.json", {"source_hash": "then"})
     write("quick.json", {"source_hash": "then", "claims": confirmation._rows(claims())})
-    monkeypatch.setattr(confirmation, "_quick", lambda study: claims("the same claim", 1 + 1e-9))
+    monkeypatch.setattr(confirmation, "_quick", lambda *_: claims("the same claim", 1 + 1e-9))
     return tmp_path
 
 
 def stands(folder):
-    return confirmation.stands(folder, STUDY, {"source_hash": "then"})
+    return confirmation.standing(folder, STUDY, {"source_hash": "then"}).current
 
 
 def test_the_same_numbers_confirm_a_result_and_new_names_are_kept(folder):
     assert not stands(folder)
-    assert confirmation.confirm(folder, STUDY) == "confirmed"
+    assert confirmation.confirm(folder, STUDY).startswith("confirmed 2")
     assert stands(folder)
     assert confirmation.new_names(folder) == {"a claim": "the same claim"}
 
@@ -41,18 +41,51 @@ def test_the_same_numbers_confirm_a_result_and_new_names_are_kept(folder):
     [
         (claims(measured=1.01), "measured of 'a claim' was 1.0 and is 1.01"),
         (claims(measured=2.0), "status of 'a claim' was holds and is fails"),
-        (claims()[:1], "2 claims have become 1"),
+        (claims()[:1], "'undecided' is no longer there"),
+        ([*claims(), claim("more", "Fig. 2").open("no data")], "'more' is new"),
     ],
 )
-def test_other_numbers_do_not(folder, monkeypatch, now, why):
-    monkeypatch.setattr(confirmation, "_quick", lambda study: now)
-    assert confirmation.confirm(folder, STUDY) == f"not confirmed: {why}"
+def test_other_numbers_do_not_and_are_named(folder, monkeypatch, now, why):
+    monkeypatch.setattr(confirmation, "_quick", lambda *_: now)
+    words = "study changed, 1 of the quick preset's claims"
+    assert confirmation.confirm(folder, STUDY) == f"{words}; {why}"
     assert not stands(folder)
+    found = confirmation.standing(folder, STUDY, {"source_hash": "then"})
+    assert found.text == words and list(found.changed.values()) == [why]
+
+
+def test_a_change_far_from_where_the_verdict_turns_is_none(folder, monkeypatch):
+    """The tolerance is 0.1, so that a hundredth of the distance to its end is 0.001."""
+    for measured, same in ((1.0009, True), (0.9991, True), (1.0011, False)):
+        monkeypatch.setattr(confirmation, "_quick", lambda *_, m=measured: claims(measured=m))
+        confirmation.confirm(folder, STUDY)
+        assert stands(folder) is same
+
+
+def test_another_library_is_told_from_another_study(folder, monkeypatch):
+    now = hashing.source_hash(STUDY)
+    (folder / "claims.json").write_text(json.dumps({"source_hash": now}))
+    quick = {"source_hash": now, "claims": confirmation._rows(claims())}
+    (folder / "quick.json").write_text(json.dumps(quick))
+    monkeypatch.setattr(confirmation, "_quick", lambda *_: claims(measured=1.05))
+    assert confirmation.confirm(folder, STUDY).startswith("library changed, 1 of")
+    found = confirmation.standing(folder, STUDY, {"source_hash": now})
+    assert found.current and found.text.startswith("library changed")
+
+
+def test_a_clean_commit_is_confirmed_once(folder, monkeypatch):
+    monkeypatch.setattr(confirmation, "commit", lambda *_, **__: "abc")
+    confirmation.confirm(folder, STUDY)
+    monkeypatch.setattr(confirmation, "_quick", lambda *_: pytest.fail("computed again"))
+    assert confirmation.confirm(folder, STUDY).startswith("confirmed 2")
+    monkeypatch.setattr(confirmation, "commit", lambda *_, **__: "abd")
+    monkeypatch.setattr(confirmation, "_quick", lambda *_: claims(measured=1.05))
+    assert confirmation.confirm(folder, STUDY).startswith("study changed")
 
 
 def test_a_result_is_confirmed_for_one_source_only(folder, monkeypatch):
     confirmation.confirm(folder, STUDY)
-    monkeypatch.setattr(confirmation, "source_hash", lambda study: "later")
+    monkeypatch.setattr(confirmation, "source_hash", lambda *_: "later")
     assert not stands(folder)
 
 
@@ -65,15 +98,15 @@ def test_the_quick_preset_of_another_source_confirms_nothing(folder):
 
 def test_a_current_result_gets_its_quick_preset(folder):
     (folder / "quick.json").unlink()
-    now = {"source_hash": results.source_hash(STUDY)}
+    now = {"source_hash": hashing.source_hash(STUDY)}
     (folder / "claims.json").write_text(json.dumps(now))
     assert confirmation.confirm(folder, STUDY) == "quick.json written"
     assert json.loads((folder / "quick.json").read_text())["claims"][1]["tolerance"] is None
-    assert confirmation.confirm(folder, STUDY) == "current"
+    assert confirmation.confirm(folder, STUDY).startswith("confirmed 2")
 
 
 def test_a_study_that_raises_is_not_confirmed(folder, monkeypatch):
-    def broken(study):
+    def broken(study, generator):
         raise TypeError("no such\naxis")
 
     monkeypatch.setattr(confirmation, "_quick", broken)

@@ -80,10 +80,13 @@ def test_all_runs_in_a_row_with_their_groups():
     gone[0, 0, 0, 0] = True
     data = xr.Dataset({**made, "batch": 320, "diverged": (dims, gone)}, coords)
     rows = alignment_scatter._rows(data, "fig4_9")
-    assert rows.sizes["run"] == 15 and set(rows["batch_size"].values) == {320}
+    assert rows.sizes["run"] == 16 and set(rows["batch_size"].values) == {320}
+    np.testing.assert_array_equal(rows["diverged"].values, gone.ravel())
     names = set(rows["group"].values)
     assert "rank2, 0" in names and "rank2, 1, Adam" in names and "digits, noisy, 0" in names
     assert set(rows["which"].values) == {"rank2", "digits, noisy"}
-    np.testing.assert_array_equal(rows["test"].values, made["test"][1].ravel()[1:])
+    np.testing.assert_array_equal(rows["test"].values, made["test"][1].ravel())
     twice = xr.concat([rows, rows.assign(test=rows["test"] + 1)], "run")
     assert alignment_scatter._once(twice).identical(rows)
+    without = rows.isel(run=slice(1, None))
+    assert alignment_scatter.partial(rows) == alignment_scatter.partial(without)

@@ -78,7 +78,12 @@ def test_a_second_call_computes_nothing_and_another_sweep_is_refused(run, tmp_pa
         (lambda a, b: line(a, b), {"a": [1, 2], "b": [0.0]}, {}, "function"),
         (line, {"a": [1, 2], "b": [0.0]}, {"pad": ("time",)}, "pad"),
         (line, {"a": [1, 2], "b": [0.0]}, {"where": lambda a, b: True}, "where"),
-        (line, {"a": [1, 2], "b": [0.0]}, {"chunk": 7}, "chunk: got 7; the store has"),
+        (
+            line,
+            {"a": [1, 2], "b": [0.0]},
+            {"chunk": 7},
+            "chunk: got 7; allowed is 1, as in the store",
+        ),
     ]
     for function, axes, options, said in refused:
         with pytest.raises(ValueError, match=said):

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import optimize, stats
+import scipy
 
 from learndyn.analysis.arguments import points, require_positive, window_of
 from learndyn.runtime.checks import between, finite, non_negative, number, numbers, one_of, positive
@@ -30,7 +30,7 @@ class Fit(NamedTuple):
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The confidence interval of the slope."""
         level = float(between("level", level, 0, 1))
-        half = float(stats.t(self.points - 2).ppf((1 + level) / 2)) * self.error
+        half = float(scipy.special.stdtrit(self.points - 2, (1 + level) / 2)) * self.error
         return self.slope - half, self.slope + half
 
 
@@ -205,7 +205,7 @@ def fit_cut_power_law(x, y, *, end: Number = np.inf) -> CutPowerLaw:
     require_positive("y", y)
     gap = lambda s: np.log(y) + s * np.log(x) - np.log1p(-((x / end) ** s))
     options = {"xatol": 1e-10}
-    best = optimize.minimize_scalar(
+    best = scipy.optimize.minimize_scalar(
         lambda s: np.var(gap(s)), bounds=(1e-6, 5.0), method="bounded", options=options
     )
     return CutPowerLaw(float(best.x), float(np.exp(np.mean(gap(best.x)))), end)
@@ -304,7 +304,7 @@ def _end(end: Any) -> float:
 def _line(x: np.ndarray, y: np.ndarray, shown: np.ndarray, name: str = "x") -> Fit:
     if np.all(x == x[0]):
         raise ValueError(f"{name}: got {shown[0]:g} in every point; allowed are different ones")
-    line: Any = stats.linregress(x, y)
+    line: Any = scipy.stats.linregress(x, y)
     error = line.stderr * _inflation(y - line.intercept - line.slope * x)
     window = (float(np.min(shown)), float(np.max(shown)))
     return Fit(float(line.slope), float(error), float(line.intercept), window, len(x))

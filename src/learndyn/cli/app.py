@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from learndyn.cli.cite import cite
+from learndyn.cli.join import join
 from learndyn.cli.listing import list_studies
 from learndyn.cli.replicate import replicate
 from learndyn.cli.results import write_results
@@ -37,6 +38,7 @@ def learndyn(version: Annotated[bool, VERSION] = False) -> None:
 app.command("list")(list_studies)
 app.command()(show)
 app.command()(run)
+app.command()(join)
 app.command()(replicate)
 app.command()(sweep)
 app.command("results")(write_results)

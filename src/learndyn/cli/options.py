@@ -1,6 +1,8 @@
 """Options that several commands share, and how they are parsed."""
 
+import contextlib
 import os
+import warnings
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -16,6 +18,8 @@ SET = Annotated[
     typer.Option("--set", help="name=value, or name=a,b,c for a parameter with several values"),
 ]
 DATA_DIR = Annotated[str, typer.Option(help="folder with data files of real data sets")]
+
+CACHE = "LEARNDYN_CACHE"  # a folder for compiled programs, or 0 for none
 
 CHECKS = {"runs": positive_int, "key": seed}  # parameters that many studies have
 
@@ -40,21 +44,39 @@ def require_device() -> None:
         raise ValueError(f"JAX_PLATFORMS: got {platforms!r}; allowed is {allowed}") from None
 
 
-def settings(pairs: list[str]) -> dict[str, str]:
-    """Parses texts `name=value`; returns name → value, still as text."""
+def use_cache() -> None:
+    """Keeps compiled programs for the next command, see `learndyn.cache`.
+
+    The environment variable LEARNDYN_CACHE=0 switches it off; any other value is the folder. A
+    user's own JAX_COMPILATION_CACHE_DIR is respected. Without a folder that can be written, the
+    command compiles as if there was no cache.
+    """
+    folder = os.environ.get(CACHE, "")
+    if folder == "0" or "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
+    from learndyn.runtime.cache import cache
+
+    # A program that cannot be kept or read, as on a full disk, is compiled: no need to say so.
+    warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation")
+    with contextlib.nullcontext() if folder else contextlib.suppress(ValueError):
+        cache(folder or None)
+
+
+def settings(pairs: list[str], option: str = "--set") -> dict[str, str]:
+    """Parses texts `name=value` of an option; returns name → value, still as text."""
     values: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise ValueError(f"--set: got {pair!r}; allowed is name=value")
+            raise ValueError(f"{option}: got {pair!r}; allowed is name=value")
         if name in values:
             raise ValueError(
-                f"--set {name}: got {values[name]!r} and {value!r}; allowed is one value"
+                f"{option} {name}: got {values[name]!r} and {value!r}; allowed is one value"
             )
         values[name] = value
     for name, check in CHECKS.items():
         if name in values:
-            check(f"--set {name}", number(values[name]))
+            check(f"{option} {name}", number(values[name]))
     return values
 
 

@@ -40,6 +40,7 @@ def replicate(
         print(f"{study} is not random: every run gives the numbers of `learndyn run`")
         return
     options.require_device()
+    options.use_cache()
     wanted = replication.keys_of(module, number, begin)
     folder = writable(out or os.path.join("results", study))
     origin = results.describe(study, preset, params, own)

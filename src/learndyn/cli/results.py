@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from learndyn.cli import options
+
 
 def write_results(
     folder: Annotated[str, typer.Argument(help="folder of kept results")] = "docs/results",
@@ -24,6 +26,8 @@ def write_results(
     if not (force or summary.is_own(readme)):
         allowed = "one that `learndyn results` wrote, or any with --force"
         raise ValueError(f"{readme}: got a file written by others; allowed is {allowed}")
+    if confirm:
+        options.use_cache()
     for name in summary.kept(path) if confirm else ():
         print(f"{name}: {confirmation.confirm(path / name, name)}", flush=True)
     text = summary.written(path)  # after the confirmations, which it mentions

@@ -1,24 +1,16 @@
 """`learndyn run`."""
 
-import contextlib
-import json
-import math
 import os
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from learndyn.cli import options
+from learndyn.cli.judging import Request, judge
 from learndyn.cli.options import DATA_DIR, OUT, PRESET, SET, STUDY
+from learndyn.cli.part import compute_part, folder_of
 from learndyn.cli.run_all import run_all
-from learndyn.cli.writing import whole_files, writable
-
-if TYPE_CHECKING:
-    from learndyn.studies.claims import Claim
-
-FILES = ("data.nc", "claims.json", "figure.png", "figure.svg")
+from learndyn.cli.writing import writable
 
 
 def run(
@@ -26,6 +18,10 @@ def run(
     preset: PRESET = "quick",
     out: OUT = "",
     set_: SET = None,
+    part: Annotated[
+        list[str] | None,
+        typer.Option(help="name=a,b: compute only these values; `learndyn join` joins parts"),
+    ] = None,
     runs: Annotated[str | None, typer.Option(help="number of runs", metavar="INTEGER")] = None,
     key: Annotated[str | None, typer.Option(help="seed", metavar="INTEGER")] = None,
     data_dir: DATA_DIR = "",
@@ -40,90 +36,32 @@ def run(
     # Options are checked before the slow imports, so that a typo is reported at once.
     integers = options.integers(runs=runs, key=key)
     if all_:
-        if set_ or integers:
+        if set_ or part or integers:
             raise ValueError("--all: got parameters of one study as well; allowed is only --preset")
         shared = ["--preset", preset, *(["--data-dir", data_dir] if data_dir else [])]
         raise typer.Exit(run_all(study, out, workers, shared))
     if workers:
         raise ValueError("--workers: got it without --all; allowed are both, or neither")
-    from learndyn.records import save
-    from learndyn.records.schema import Stopwatch
-    from learndyn.runtime.progress import reporting
-    from learndyn.studies import registry, results
-    from learndyn.studies.tables import show_claims, tally_line
-    from learndyn.studies.verdicts import complaints
-
-    module = registry.find(study)
     options.use_data(data_dir)
-    own, listed = registry.preset_of(module, preset), registry.fails(module, preset)
     settings = options.settings(set_ or [])
     options.require_apart(settings, integers, "--{}")
-    params = registry.with_settings(own, settings | integers)
+    request = Request.of(study, preset, settings | integers)
+    from learndyn.runtime.progress import reporting
+    from learndyn.studies import parts
+
+    texts = options.settings(part or [], "--part")
+    options.require_apart(settings | integers, texts, "--part {}")
+    chosen = parts.choose(request.module, request.params, texts)
     options.require_device()
+    options.use_cache()
+    if chosen:
+        folder = writable(out or os.path.join("results", study, folder_of(chosen)))
+        print(f"{study}, preset {preset}, part: {dict(chosen)}", flush=True)
+        with reporting(True, study) as report:
+            compute_part(request, chosen, folder, report)
+            report(1.0)
+        print(f"files in {folder}; `learndyn join` judges the study from all of its parts")
+        return
     folder = writable(out or os.path.join("results", study))
-    print(f"{study}, preset {preset}: {params}", flush=True)
-    origin, watch = results.describe(study, preset, params, own), Stopwatch()
-    differs = origin["differs"]
-    # The progress bar ends after the files are written: if its terminal is gone and it fails, the
-    # files exist all the same.
-    with whole_files(folder, FILES) as write, reporting(True, study) as report:
-        with _blaming(differs):
-            data = module.compute(params, report)
-        data.attrs |= {"study": study, "preset": preset, "params": json.dumps(origin["params"])}
-        write("data.nc", lambda path: save(data, path), whole=contextlib.nullcontext)
-        with _blaming(differs):
-            claims = module.check(data)
-        text = results.to_json(origin | {"seconds": watch.seconds()}, claims, listed)
-        write("claims.json", lambda path: path.write_text(text, encoding="utf-8"))
-        with _blaming(differs):
-            figure = module.draw(data)
-            # Ticks that cannot be placed raise an error only here, not in `draw`.
-            figure.draw_without_rendering()
-        write("figure.png", lambda path: figure.savefig(path, dpi=160))
-        write("figure.svg", lambda path: figure.savefig(path))
-        report(1.0)
-    show_claims(claims, listed)
-    if params != own:
-        _require_measured(claims, differs)
-    wrong = complaints(claims, listed, own=params == own)
-    print("\n".join([*wrong, f"{tally_line(claims)}; files in {folder}"]))
-    raise typer.Exit(1 if wrong else 0)
-
-
-@contextlib.contextmanager
-def _blaming(differs: Mapping[str, Sequence[Any]]) -> Iterator[None]:
-    """Turns any error into a ValueError that names the parameters changed from the preset.
-
-    The presets run, so the changed parameters are the cause: it is bad input, not a bug.
-    """
-    try:
-        with warnings.catch_warnings():
-            if differs:  # the error line replaces warnings about overflows and underflows
-                warnings.simplefilter("ignore", RuntimeWarning)
-            yield
-    except OSError:  # a missing or unwritable file has nothing to do with the parameters
-        raise
-    except Exception as error:  # of any kind: memory, ranges, names unknown to the study
-        # A study has to run at every key: there an error is a bug.
-        if not set(differs) - {"key"}:
-            raise
-        why = str(error).partition("\n")[0] or type(error).__name__
-        raise ValueError(
-            f"--set: got {_changed(differs)}, with which the study fails ({why}); "
-            "allowed are values closer to the presets"
-        ) from error
-
-
-def _changed(differs: Mapping[str, Sequence[Any]]) -> str:
-    return ", ".join(f"{name}={here}" for name, (_, here) in differs.items())
-
-
-def _require_measured(claims: Sequence["Claim"], differs: Mapping[str, Sequence[Any]]) -> None:
-    """Raises a ValueError if the changed parameters leave a claim without anything to measure."""
-    for claim in claims:
-        # A claim fails on NaN. Nothing was measured, so it would be wrong to say that it fails.
-        if claim.status == "fails" and not math.isfinite(claim.measured):
-            raise ValueError(
-                f"--set: got {_changed(differs)}, which leaves nothing to measure for "
-                f"{claim.name!r}; allowed are larger sizes, such as those of the presets"
-            )
+    compute = lambda report: request.module.compute(request.params, report)
+    raise typer.Exit(judge(request, folder, compute))

@@ -1,6 +1,7 @@
 """`learndyn sweep`."""
 
 import contextlib
+import os
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -9,6 +10,8 @@ import typer
 from learndyn.cli import options
 from learndyn.cli.interruption import interruption_message
 from learndyn.cli.options import DATA_DIR, PRESET, SET
+from learndyn.cli.part import PartOf
+from learndyn.cli.writing import writable
 from learndyn.runtime.checks import positive_int
 
 STUDY = Annotated[str, typer.Argument(help="paper/figure, as `learndyn list` shows it")]
@@ -27,7 +30,11 @@ SECONDS = Annotated[float | None, typer.Option(help="time limit per point")]
 def sweep(
     study: STUDY = "",
     axis: AXIS = None,
+    parts: Annotated[
+        str, typer.Option(help="instead of --axis: compute the study in parts, one per value")
+    ] = "",
     store: STORE = "",
+    out: Annotated[str, typer.Option(help="with --parts, folder for the data of parts")] = "",
     preset: PRESET = "quick",
     set_: SET = None,
     workers: WORKERS = "",
@@ -57,10 +64,17 @@ def sweep(
         raise ValueError("--store: got nothing; allowed is a location for the data")
     hint = lambda: f"finished points are kept; continue with: learndyn sweep --resume {place}"
     settings = options.settings(set_ or [])
-    function = Evaluation(study, preset, settings)
-    axes = axes_of(axis or [], function.params()) if study else {}
+    if parts:
+        if axis:
+            raise ValueError("--parts: got --axis as well; allowed is one of the two")
+        function = PartOf(study, preset, settings, str(writable(out or os.path.dirname(place))))
+        axes = function.axes(parts.split(","))
+    else:
+        function = Evaluation(study, preset, settings)
+        axes = axes_of(axis or [], function.params()) if study else {}
     options.require_apart(settings, axes, "--axis {}")
     options.require_device()
+    options.use_cache()
     with interruption_message(hint), _client(workers, scheduler) as client:
         if resume:
             sweeping.resume(resume, client=client, seconds=seconds)
@@ -68,7 +82,10 @@ def sweep(
             sweeping.sweep(
                 function, axes, store=store, extend=extend, client=client, seconds=seconds
             )
-    raise typer.Exit(_report(place))
+    code = _report(place)
+    if isinstance(function, PartOf) and not code:
+        print(f"join the parts with: learndyn join {function.out}/part_* --out FOLDER")
+    raise typer.Exit(code)
 
 
 @contextlib.contextmanager

@@ -1,22 +1,15 @@
-"""Counter-based random numbers, generated inside compiled loops.
-
-Philox4x32-10 (Salmon et al., SC 2011): the draw at (key, step, stream, index) is a pure
-function of the four, so a run can be cut, resumed or placed beside others without
-changing its numbers. It is used in place of `jax.random` because the engines spend most
-of their time on random numbers, and Philox needs a third of the integer operations of
-Threefry. Needs 64-bit integers: call it under `jax.enable_x64`.
+"""Random numbers of simulations, generated inside compiled loops from the bits of a generator.
 
 Normal numbers come from the Box-Muller transform, chi-squares from the rejection sampler
 of Marsaglia and Tsang (ACM TOMS 26, 2000), repeated until accepted: both are exact. Every
-number is one elementwise expression of its own index, though four share a call of Philox:
-on CPUs this becomes one vectorised loop, where gathering the four words of a call into one
-array took ten times as long. Sines and cosines are polynomials for the same reason. Against
-the inverse error function Box-Muller takes half the time in float32, four fifths in float64.
+number, or pair of float32 numbers, is one elementwise expression of its own index: on CPUs
+this becomes one vectorised loop. Sines and cosines are polynomials for the same reason.
+Against the inverse error function Box-Muller takes half the time in float32, four fifths in
+float64. Needs 64-bit integers: call it under `jax.enable_x64`.
 """
 
 import enum
 import math
-from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -24,10 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, UInt32
 
-Word = UInt32[Array, "..."]
+from learndyn.numerics.generators import Philox, SplitMix, Word, bits_of, drawn_once, join
 
-_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
-_WEYL = (0x9E3779B9, 0xBB67AE85)
 HELD_OUT_KEY = 2**31 - 1  # key of held-out examples: the same for every seed of the runs
 
 
@@ -40,18 +31,6 @@ class Stream(enum.IntEnum):
     CHI_UNIFORM = 3
     SHUFFLE = 4  # the order of a pass over a data set
     NODES = 5  # perturbations of nodes
-
-
-def philox(counter: tuple[Word, Word, Word, Word], key: tuple[Word, Word]) -> tuple[Word, ...]:
-    """Ten rounds of Philox4x32 on a counter of four words and a key of two."""
-    c0, c1, c2, c3 = counter
-    k0, k1 = key
-    for _ in range(10):
-        high0, low0 = _multiply(c0, _MULTIPLIERS[0])
-        high1, low1 = _multiply(c2, _MULTIPLIERS[1])
-        c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
-        k0, k1 = k0 + jnp.uint32(_WEYL[0]), k1 + jnp.uint32(_WEYL[1])
-    return c0, c1, c2, c3
 
 
 class Source(eqx.Module):
@@ -69,42 +48,37 @@ class Source(eqx.Module):
         self, shape: tuple[int, ...], dtype, stream: int = Stream.EXAMPLES, first: int = 0
     ) -> Array:
         """Standard normal numbers from index `first` on; streams share no numbers."""
-        index = jnp.arange(math.prod(shape), dtype=jnp.uint32) + jnp.uint32(first)
-        draw = lambda: self.normal_at(index, dtype, stream)
-        return _drawn_once(draw, self.step >= 0).reshape(shape)
+        true, count, bits = jnp.all(self.step >= 0), math.prod(shape), self._bits(stream)
+        if jnp.dtype(dtype) == jnp.float64:
+            index = jnp.arange(count, dtype=jnp.uint32) + jnp.uint32(first)
+            return drawn_once(lambda: _normals(bits, index, dtype), true).reshape(shape)
+        pairs = jnp.arange(first // 2, (first + count + 1) // 2, dtype=jnp.uint32)
+        words = drawn_once(lambda: _packed_pairs(bits, pairs), true)
+        skip = first % 2
+        unpack = lambda: _unpacked(words)[skip : skip + count].reshape(shape)
+        # A branch of its own: fused into each use, unpacking would cost what packing gains.
+        return drawn_once(unpack, true)
 
     def normal_at(self, index: Word, dtype, stream: int = Stream.EXAMPLES) -> Array:
         """The standard normal numbers at the given indices, broadcast with runs and steps."""
-        # One call of Philox gives four words: two normals of 64 bits, or four of 32.
-        odd = (index & 1).astype(bool)
-        if jnp.dtype(dtype) == jnp.float64:
-            a, b, c, d = self._call(index >> 1, stream)
-            return _box_muller(_join(a, b), _join(c, d), odd)
-        a, b, c, d = self._call(index >> 2, stream)
-        second = (index & 2).astype(bool)
-        return _box_muller(jnp.where(second, c, a), jnp.where(second, d, b), odd)
+        return _normals(self._bits(stream), index, dtype)
 
     def uniform_at(self, index: Word, stream: int = Stream.EXAMPLES) -> Array:
         """Uniform float64 numbers in (0, 1] at the given indices."""
-        a, b, _, _ = self._call(index, stream)
-        return _unit(_join(a, b))
+        return _unit(self._bits(stream).long_words(index))
 
     def integers(self, shape: tuple[int, ...], bound: int, stream: int = Stream.EXAMPLES) -> Array:
         """Integers 0 … bound − 1, uniform up to a bias of bound / 2^32."""
-        index = jnp.arange(math.prod(shape), dtype=jnp.uint32)
-        a, b, c, d = self._call(index >> 2, stream)
-        first, second = (index & 1).astype(bool), (index & 2).astype(bool)
-        word = jnp.where(second, jnp.where(first, d, c), jnp.where(first, b, a))
+        word = self._bits(stream).words(jnp.arange(math.prod(shape), dtype=jnp.uint32))
         # The upper half of a product, with the same bias as a remainder but without a division.
         scaled = (word.astype(jnp.uint64) * jnp.uint64(bound)) >> 32
         return scaled.astype(jnp.int32).reshape(shape)
 
     def permutation(self, size: int) -> Array:
         """The integers 0 … size − 1 in random order, every order as likely as any other."""
-        index = jnp.arange(size, dtype=jnp.uint32)
         # Sorting 64 random bits per entry: two of n entries coincide with probability n²/2^65.
-        a, b, _, _ = self._call(index, Stream.SHUFFLE)
-        return jnp.argsort(_join(a, b)).astype(jnp.int32)
+        words = self._bits(Stream.SHUFFLE).long_words(jnp.arange(size, dtype=jnp.uint32))
+        return jnp.argsort(words).astype(jnp.int32)
 
     def chi_square_at(self, index: Word, degrees: Array) -> Array:
         """Chi-square numbers in float64, at the given indices, of non-negative degrees of freedom.
@@ -118,26 +92,24 @@ class Source(eqx.Module):
         )
         index, degrees = jnp.broadcast_to(index, shape), jnp.broadcast_to(degrees, shape)
         d = jnp.maximum(degrees, 1) / 2 - 1 / 3
+        normals, uniforms = self._bits(Stream.CHI_NORMAL), self._bits(Stream.CHI_UNIFORM)
 
         def trial(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             count, value, done = carry
             place = index + (count << 20)  # trials of one index lie 2^20 apart
-            y = self.normal_at(2 * place, jnp.float64, Stream.CHI_NORMAL) / jnp.sqrt(9 * d)
+            y = _normals(normals, 2 * place, jnp.float64) / jnp.sqrt(9 * d)
             # y ≤ −1 is rejected below; here it must only not give a logarithm of zero.
             safe = jnp.maximum(y, -1 + 2.0**-53)
             chance = 3 * d * (jnp.log1p(safe) - y * (1 - y * (1 / 2 - y / 3)))
-            accepted = (y > -1) & (jnp.log(self.uniform_at(place, Stream.CHI_UNIFORM)) < chance)
+            accepted = (y > -1) & (jnp.log(_unit(uniforms.long_words(place))) < chance)
             value = jnp.where(done, value, 2 * d * (1 + y) ** 3)
             return count + 1, value, done | accepted
 
         begin = (jnp.uint32(0), jnp.zeros(shape), degrees == 0)
         return jax.lax.while_loop(lambda carry: ~jnp.all(carry[2]), trial, begin)[1]
 
-    def _call(self, index: Word, stream: int) -> tuple[Word, ...]:
-        step = self.step.astype(jnp.uint64)
-        low, high = step.astype(jnp.uint32), (step >> 32).astype(jnp.uint32)
-        counter = (index, low, high, jnp.asarray(int(stream), jnp.uint32))
-        return philox(counter, (self.key[0], self.key[1]))
+    def _bits(self, stream: int) -> Philox | SplitMix:
+        return bits_of(self.key, self.step, stream)
 
 
 def key_of_run(key: int, run: int) -> UInt32[Array, "2"]:
@@ -163,24 +135,27 @@ def _fold(key: int | Array, run: int | Array) -> UInt32[Array, "2"]:
     return jax.random.key_data(jax.random.fold_in(seeded, run))
 
 
-def _drawn_once(draw: Callable[[], Array], true: Array) -> Array:
-    """draw(), computed once: otherwise XLA's CPU compiler repeats the draw at every use.
+def _normals(bits: Philox | SplitMix, index: Word, dtype) -> Array:
+    """Standard normal numbers at the given indices; two share a pair of words."""
+    pairs = bits.long_pairs if jnp.dtype(dtype) == jnp.float64 else bits.pairs
+    even, odd = _box_muller(*pairs(index >> 1))
+    return jnp.where((index & 1).astype(bool), odd, even)
 
-    The compiler fuses elementwise operations into each of their uses, but not across a branch.
-    `true` is a condition that always holds, which the compiler does not know.
+
+def _packed_pairs(bits: Philox | SplitMix, index: Word) -> Array:
+    """Both float32 normals of each pair, as one word of 64 bits.
+
+    Every element computes what it returns, so that the two share a logarithm, a sine and a cosine;
+    two arrays of results would be computed twice.
     """
-    like = jax.eval_shape(draw)
-    branch = lambda: jax.lax.cond(true, draw, lambda: jnp.zeros(like.shape, like.dtype))
-    return jax.lax.platform_dependent(cpu=branch, default=draw)
+    even, odd = _box_muller(*bits.pairs(index))
+    as_word = lambda x: jax.lax.bitcast_convert_type(x, jnp.uint32)
+    return join(as_word(odd), as_word(even))
 
 
-def _multiply(a: Word, b: int) -> tuple[Word, Word]:
-    product = a.astype(jnp.uint64) * jnp.uint64(b)
-    return (product >> 32).astype(jnp.uint32), product.astype(jnp.uint32)
-
-
-def _join(high: Word, low: Word) -> Array:
-    return (high.astype(jnp.uint64) << 32) | low.astype(jnp.uint64)
+def _unpacked(words: Array) -> Array:
+    """The two float32 numbers of each word, the lower half first."""
+    return jax.lax.bitcast_convert_type(words, jnp.float32).reshape(-1)
 
 
 def _unit(bits: Array) -> Array:
@@ -190,8 +165,8 @@ def _unit(bits: Array) -> Array:
     return bits.astype(real) * real(2.0**-n) + real(2.0 ** -(n + 1))
 
 
-def _box_muller(radius: Array, angle: Array, odd: Array) -> Array:
-    """One of the two normal numbers from the bits of a radius and of an angle.
+def _box_muller(radius: Array, angle: Array) -> tuple[Array, Array]:
+    """Two normal numbers from the bits of a radius and of an angle.
 
     The two highest bits of the angle choose the sign and which of the two is the cosine; the
     other bits are an angle in [−π/4, π/4), where short polynomials are exact to rounding.
@@ -201,9 +176,10 @@ def _box_muller(radius: Array, angle: Array, odd: Array) -> Array:
     u = _unit(radius)
     turn = (angle << 2).astype(signed).astype(u.dtype) * u.dtype.type(math.pi / 2 * 2.0**-n)
     sine, cosine = _sine_cosine(turn)
-    swapped = ((angle >> (n - 1)) != 0) ^ odd
-    value = jnp.where(swapped, sine, cosine) * jnp.sqrt(-2 * jnp.log(u))
-    return jnp.where((angle >> (n - 2)) & 1 != 0, -value, value)
+    swapped = (angle >> (n - 1)) != 0
+    size = jnp.sqrt(-2 * jnp.log(u))
+    size = jnp.where((angle >> (n - 2)) & 1 != 0, -size, size)
+    return jnp.where(swapped, sine, cosine) * size, jnp.where(swapped, cosine, sine) * size
 
 
 def _sine_cosine(r: Array) -> tuple[Array, Array]:

@@ -1,6 +1,8 @@
 """Measurements on a network: functions of a `Model` and of examples."""
 
 from learndyn.probes.activity import participation_ratio as participation_ratio
+from learndyn.probes.along import CriticalRateAlong as CriticalRateAlong
+from learndyn.probes.along import critical_rate_along as critical_rate_along
 from learndyn.probes.conserved import conserved as conserved
 from learndyn.probes.critical import CriticalLearningRate as CriticalLearningRate
 from learndyn.probes.critical import critical_learning_rate as critical_learning_rate

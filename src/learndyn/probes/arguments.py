@@ -109,6 +109,11 @@ class MeanLoss(eqx.Module):
         """∂loss/∂output, of the outputs' shape."""
         return jax.grad(self)(output)
 
+    @compiled_in_float64
+    def curvature(self, output: Array, u: Array) -> Array:
+        """∂²loss/∂output² u, of the outputs' shape."""
+        return jax.jvp(jax.grad(self), (output,), (u,))[1]
+
 
 def as_array(name: str, value: Any) -> Array:
     """A value as a JAX or NumPy array; also from PyTorch tensors."""
@@ -168,11 +173,12 @@ def output_shape(model: Probeable, x: Array) -> tuple[int, ...]:
     Two examples are evaluated together, and each together with a copy of itself. Batches of the
     same size are rounded alike, so that the outputs differ by more than √ε only if one example
     enters the outputs of the other. (√ε rather than ε, since the order of sums may vary on
-    accelerators.) Nothing is evaluated while tracing.
+    accelerators.) While tracing, random numbers take the place of unknown ones.
     """
     if is_traced(model, x):
         model.outputs_each(x)
-        return tuple(eqx.filter_eval_shape(model.outputs, x[:1]).shape[1:])
+        with jax.ensure_compile_time_eval():
+            return output_shape(*_drawn((model, x[:2] if is_traced(x) else x)))
     if not isinstance(model, Model):  # a PyTorch module may have side effects: checked first
         model.outputs_each(x)
     # An equal second example would hide a dependence: one that differs is needed.
@@ -196,6 +202,22 @@ def output_shape(model: Probeable, x: Array) -> tuple[int, ...]:
                 "model that treats each example by itself (batch normalisation in inference mode)"
             )
     return together.shape[1:]
+
+
+def _drawn(tree: Any) -> Any:
+    """The tree with random numbers in place of arrays that are being traced."""
+    rng = np.random.default_rng(0)
+
+    def draw(leaf: Any) -> Any:
+        if not isinstance(leaf, jax.core.Tracer):
+            return leaf
+        # Of the size that keeps outputs of order 1; integers may be labels or indices.
+        size = max(leaf.shape[-1:], default=1) ** -0.5
+        floats = jnp.issubdtype(leaf.dtype, jnp.floating)
+        values = rng.normal(0, size, leaf.shape) if floats else rng.integers(0, 2, leaf.shape)
+        return values.astype(leaf.dtype)
+
+    return jax.tree.map(draw, tree)
 
 
 def is_traced(*trees: Any) -> bool:

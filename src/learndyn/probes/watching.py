@@ -6,6 +6,7 @@ import jax.numpy as jnp
 
 from learndyn.models import Model
 from learndyn.numerics.subspace import top_of, top_subspace, whole
+from learndyn.probes.arguments import output_shape
 from learndyn.problems import AbstractProblem
 from learndyn.records import Variable
 from learndyn.rules.critical import squared_loss
@@ -84,6 +85,7 @@ class Watched(AbstractStepProbe):
         every, problem = step.problem.examples(), step.problem
         assert every is not None
         x, y = every.take(slice(None), model.dtype)
+        output_shape(model, x)  # raises an error if examples depend on each other
         output = model(x)
         losses = problem.losses(output, x, y)
         K = as_matrix(model.kernel(x))

@@ -53,11 +53,13 @@ class NaturalGradient(AbstractCurvatureRule):
     """
 
     learning_rate: np.ndarray
-    power: float = eqx.field(static=True)
+    power: np.ndarray
     blocks: bool | Labels = eqx.field(static=True)
     damping: np.ndarray
     damping_form: str = eqx.field(static=True)
     clip: np.ndarray | None
+    # The power if it is 0 or 1, for which there are shorter ways; other powers share a program.
+    known_power: int | None = eqx.field(init=False, static=True)
 
     def __init__(
         self,
@@ -71,9 +73,10 @@ class NaturalGradient(AbstractCurvatureRule):
     ):
         self.learning_rate = positive("learning_rate", learning_rate)
         allowed = "a number from 0 to 1 (power = 1/q with q ≥ 1)"
-        self.power = float(number("power", power, allowed))
+        self.power = number("power", power, allowed)
         if not 0 <= self.power <= 1:
             raise ValueError(f"power: got {power!r}; allowed is {allowed}")
+        self.known_power = int(self.power) if self.power in (0, 1) else None
         self.blocks = blocks if callable(blocks) else one_of("blocks", blocks, (False, True))
         self.damping = non_negative("damping", damping)
         self.damping_form = one_of("damping_form", damping_form, FORMS)
@@ -117,13 +120,18 @@ class NaturalGradient(AbstractCurvatureRule):
         J = jnp.concatenate([flat(leaf) for leaf in jax.tree.leaves(jacobian)], axis=1)
         # With J/√n and r/√n, JᵀJ and Jᵀr are the means over examples.
         J, r = J / np.sqrt(examples), residual.reshape(-1) / np.sqrt(examples)
-        solution = layers**-self.power * (J.T @ self._inverse(J @ J.T, r))
+        solution = float(layers) ** -self._power(J.dtype) * (J.T @ self._inverse(J @ J.T, r))
         shape = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[2:], leaf.dtype), jacobian)
         return ravel_pytree(shape)[1](solution)
 
     def _inverse(self, kernel: Array, r: Array) -> Array:
         self._check_rows(len(kernel), "examples × outputs or, without blocks, weights")
-        return inverse_power(kernel, r, self.power, damping=self.damping, form=self.damping_form)
+        power = self._power(kernel.dtype)
+        return inverse_power(kernel, r, power, damping=self.damping, form=self.damping_form)
+
+    def _power(self, dtype: Any) -> Any:
+        """The power, as a number that is known when compiled if there is a shorter way for it."""
+        return jnp.asarray(self.power, dtype) if self.known_power is None else self.known_power
 
     def _along(self, apply: Apply, weights: Weights, x: Array, residual: Array) -> Weights:
         if self.blocks:  # the kernel of a single layer needs its part of the Jacobian
@@ -146,7 +154,7 @@ class NaturalGradient(AbstractCurvatureRule):
 
     def _along_maps(self, weights: Weights, drive: Array, root: Array) -> Weights:
         return natural_direction(
-            weights, drive, self.power, root=root, blocks=bool(self.blocks),
+            weights, drive, self._power(drive.dtype), root=root, blocks=bool(self.blocks),
             damping=self.damping, form=self.damping_form,
         )  # fmt: skip
 

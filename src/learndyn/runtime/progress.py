@@ -2,22 +2,15 @@
 
 import contextlib
 import datetime
-import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
-import diffrax
-import jax
-import jax.numpy as jnp
-import numpy as np
 from rich import progress as rich_progress
 from rich.console import Console
 
 from learndyn.runtime.checks import flag
 from learndyn.runtime.interruption import on_interruption, was_interrupted
-from learndyn.runtime.types import Array
 
 Report = Callable[[float], None]
 EVERY = 30.0  # seconds between two lines if the output is not a terminal
@@ -124,51 +117,3 @@ class Counter:
         with self._lock:
             self._done += amount
             self._report(self._done / self._total)
-
-
-_REPORTS: dict[int, Report] = {}
-_NUMBERS = itertools.count()
-SHOWN = 0.01  # the smallest increase of the fraction done that is shown
-
-
-class Meter(diffrax.AbstractProgressMeter):
-    """Reports the progress of an integration from inside the compiled program.
-
-    Args:
-        number: identifies the report, see `metered`. It is traced rather than static, so that a
-            new report does not compile the integration again.
-    """
-
-    number: Array
-
-    def init(self) -> Array:
-        """The fraction that was shown last."""
-        return jnp.zeros(())
-
-    def step(self, state: Array, progress: Array) -> Array:
-        """Shows the fraction done if it has grown enough."""
-        show = lambda: jax.debug.callback(_show, self.number, progress)
-        jax.lax.cond(progress - state > SHOWN, show, lambda: None)
-        return jnp.where(progress - state > SHOWN, progress, state)
-
-    def close(self, state: Array) -> None:
-        """Does nothing: there is nothing to close."""
-
-
-@contextlib.contextmanager
-def metered(report: Report | None) -> Iterator[Meter | None]:
-    """A meter for an integration; None if there is no report to call."""
-    if report is None:
-        yield None
-        return
-    number = next(_NUMBERS)
-    _REPORTS[number] = report
-    try:
-        yield Meter(np.asarray(number))
-        jax.effects_barrier()  # callbacks of a compiled program may arrive late
-    finally:
-        del _REPORTS[number]
-
-
-def _show(number: Any, progress: Any) -> None:
-    _REPORTS.get(int(number), lambda fraction: None)(float(progress))

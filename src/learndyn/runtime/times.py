@@ -8,6 +8,7 @@ from learndyn.runtime.checks import finite, numbers
 from learndyn.runtime.interruption import warn
 
 LARGEST_STEP = 2**62  # below 2^63, so that a block of steps can be added without overflow
+FEWEST = 64  # number of times that fewer are padded to
 OFF_GRID = 0.01  # relative distance between a time and its nearest step that causes no warning
 
 
@@ -24,6 +25,12 @@ def increasing_times(times: Any) -> np.ndarray:
         pair = f"{values[i]:g} before {values[i + 1]:g}"
         raise ValueError(f"times: got {pair}; allowed are strictly increasing times")
     return values
+
+
+def padded(times: np.ndarray) -> np.ndarray:
+    """The times, the last one repeated up to one of a few lengths, so that programs are shared."""
+    length = max(FEWEST, 1 << (len(times) - 1).bit_length())
+    return np.pad(times, (0, length - len(times)), mode="edge")
 
 
 def step_numbers(times: np.ndarray, steps_per_time: Any) -> np.ndarray:

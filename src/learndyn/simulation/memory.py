@@ -1,4 +1,4 @@
-"""Checks that a simulation fits into memory: otherwise XLA ends the process without a message."""
+"""Refuses simulations that are too large: they would run for days, or XLA would end the process."""
 
 import jax
 import numpy as np
@@ -9,6 +9,7 @@ from learndyn.system import System
 from learndyn.theory.chain import AbstractChain
 
 BYTES_PER_RUN = 2**10  # bytes per run in addition to its values: its outcome, as Python objects
+MOST_RUNS = 10**6  # as many as a sweep has points
 COPIES = 3  # random bits, uniform numbers and normal numbers take the same memory each
 
 
@@ -36,13 +37,18 @@ def require_memory_for_step(
 
 
 def require_memory_for_record(runs: int, times: int, like: object) -> None:
-    """Raises a ValueError if the record does not fit.
+    """Raises a ValueError if the record does not fit, or has more than `MOST_RUNS` runs.
 
     Args:
         runs: the number of runs of all starts.
         times: the number of requested times.
         like: what is read of one run at one time, as shapes.
     """
+    if runs > MOST_RUNS:
+        raise ValueError(
+            f"runs: got {runs:,}; allowed are at most {MOST_RUNS:,}: take fewer, or several calls "
+            "with different keys"
+        )
     numbers = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(like)) or 1
     what = f"runs: got {runs} at {times} times"
     _require(what, runs * (8 * times * numbers + BYTES_PER_RUN), "fewer runs or times")

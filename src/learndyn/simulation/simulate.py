@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import xarray as xr
 
+from learndyn.numerics.generators import selected
 from learndyn.records import Recording, Variable, make_record
 from learndyn.records.schema import Stopwatch
 from learndyn.rules.watching import AbstractStepProbe
@@ -66,7 +67,7 @@ def simulate(
         start: the initial condition of every run, at time 0; None samples `start(system, key=key)`.
         starts: a list of several starts, each with `runs` runs; the record then has a dimension
             `start`. Start number s runs as it would alone with `key + s`.
-        runs: number of repetitions, each with its own random numbers.
+        runs: number of repetitions, each with its own random numbers; up to a million in all.
         key: seed; run r depends on (key, r) alone.
         method: "direct" takes every step on the full weights; "reduced" takes every step of
             the exact chain of the state (committees under SGD, two linear layers under SGD or
@@ -141,7 +142,7 @@ def simulate(
         attributes={
             "engine": "simulate",
             "method": method,
-            "generator": "Philox4x32-10" if system.rule.samples else "none",
+            "generator": selected() if system.rule.samples else "none",
             "dtype": plan.dtype,
             **({} if jax.default_backend() == "cpu" else {"products": products()}),
             "key": key,

@@ -78,14 +78,9 @@ def integrate_with_noise(
             f"fluctuations: got True for a state of {n} variables; "
             f"allowed are at most {MOST_VARIABLES}"
         )
-    most = max(len(times), NODES)
-
-    def solve(how: Integration, places: np.ndarray) -> Trajectory:
-        """The flow at some times, padded to a fixed number so that it compiles once."""
-        padded = np.pad(places, (0, most - len(places)), mode="edge")
-        path = to_numpy(integrate(theory, flow, how, padded, per_time, rtol, atol, states=True))
-        return path._replace(saved=jax.tree.map(lambda leaf: leaf[: len(places)], path.saved))
-
+    solve = lambda how, places: integrate(
+        theory, flow, how, places, per_time, rtol, atol, states=True
+    )
     path = solve(how, times)
     observables, states = path.saved
     reached = times[times <= path.end] if path.diverged else times

@@ -1,37 +1,46 @@
 """The engine of theories: integrates flows and iterates maps, in float64."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from learndyn.numerics import ode
-from learndyn.numerics.ode import Trajectory
+from learndyn.numerics.ode import MAX_STEPS, Integrator, Trajectory, Walk
 from learndyn.numerics.rosenbrock import Solve
 from learndyn.runtime.divergence import bound_of, has_diverged
-from learndyn.runtime.progress import Meter
+from learndyn.runtime.pieces import PIECE_SECONDS
+from learndyn.runtime.precision import to_numpy
+from learndyn.runtime.progress import Report
 from learndyn.runtime.stepping import record_steps
+from learndyn.runtime.times import padded
 from learndyn.runtime.types import Array
 from learndyn.theory import AbstractTheory, Flow, Map
 from learndyn.theory.dynamics import Implicit, Integration, Stabilised, State
 
+FEWEST_STEPS = 8  # between two reports of the progress, at first
 
-@eqx.filter_jit
+
 def integrate(
     theory: AbstractTheory,
     flow: Flow,
     how: Integration,
-    times: Array,
+    times: np.ndarray,
     per_time: Array,
     rtol: Array,
     atol: Array,
+    *,
     states: bool = False,
-    meter: Meter | None = None,
+    report: Report | None = None,
 ) -> Trajectory:
     """Integrates a flow from time 0, observing at `times`.
 
-    Learning rate, spectrum, start and tolerances are traced: only new shapes compile again.
+    Learning rate, spectrum, start and tolerances are traced, and times are padded: only new shapes
+    of the state compile again.
 
     Args:
         theory: the theory, which defines the observables.
@@ -42,11 +51,48 @@ def integrate(
         rtol: relative tolerance of a step.
         atol: absolute tolerance of a step.
         states: whether to keep the states as well.
-        meter: shows the progress.
+        report: called with the fraction done, if given.
 
     Returns:
-        The trajectory of (observables, states or None).
+        The trajectory of (observables, states or None), as NumPy arrays.
     """
+    padding, count = padded(times), np.int64(len(times))
+    about = theory, flow, how, padding, per_time, rtol, atol, states
+    walk, steps = _begin(*about), FEWEST_STEPS
+    if report is None:
+        walk = _advance(walk, *about, count, np.int64(MAX_STEPS))
+    while report is not None and int(walk.done) < count and not walk.has_ended():
+        clock = time.perf_counter()
+        walk = _advance(walk, *about, count, np.int64(walk.steps + steps))
+        report(float(walk.t / max(times[-1], 1e-300)))
+        steps = steps if time.perf_counter() - clock > PIECE_SECONDS else 2 * steps
+    path = to_numpy(walk).trajectory(count)
+    return path._replace(saved=jax.tree.map(lambda rows: rows[:count], path.saved))
+
+
+@eqx.filter_jit
+def _begin(theory, flow, how, times, per_time, rtol, atol, states) -> Walk:
+    about = theory, flow, how, per_time, rtol, atol, states
+    return _integrator(*about).begin(how.begin, jnp.asarray(times))
+
+
+@eqx.filter_jit
+def _advance(
+    walk: Walk, theory, flow, how, times, per_time, rtol, atol, states, count, most_steps
+) -> Walk:
+    about = theory, flow, how, per_time, rtol, atol, states
+    return _integrator(*about).advance(walk, jnp.asarray(times), count, most_steps)
+
+
+def _integrator(
+    theory: AbstractTheory,
+    flow: Flow,
+    how: Integration,
+    per_time: Array,
+    rtol: Array,
+    atol: Array,
+    states: bool,
+) -> Integrator:
     scaled = lambda y, factor: jax.tree.map(lambda leaf: leaf * factor, y)
 
     def linearise(y: State, w: Array) -> Solve:
@@ -54,17 +100,14 @@ def integrate(
         solve = how.linearise(y, w / per_time)
         return lambda b: solve(scaled(b, 1 / per_time))
 
-    return ode.integrate(
+    return ode.integrator(
         lambda y: scaled(flow.drift(y), per_time),
-        how.begin,
-        times,
         _keep(theory, flow, states),
         rtol=rtol,
         atol=atol,
         diverged=lambda y: has_diverged(y, bound_of(how.begin)),
         linearise=linearise if isinstance(how, Implicit) else None,
         radius=(lambda y: per_time * how.radius(y)) if isinstance(how, Stabilised) else None,
-        meter=meter,
     )
 
 

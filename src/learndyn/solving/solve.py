@@ -21,7 +21,7 @@ from learndyn.runtime.divergence import bound_of, diverged_rows
 from learndyn.runtime.interruption import interruptible, warn
 from learndyn.runtime.pieces import pieces
 from learndyn.runtime.precision import full_precision, to_numpy
-from learndyn.runtime.progress import Report, metered, reporting
+from learndyn.runtime.progress import Report, reporting
 from learndyn.runtime.times import increasing_times, warn_off_grid
 from learndyn.runtime.types import Number
 from learndyn.solving.fluctuations import integrate_with_noise
@@ -116,7 +116,7 @@ def solve(
         if isinstance(moves, Map):
             method = _iterated(chosen, moves, state, steps, states, recording, report)
         else:
-            # Without a report the program is compiled without calls back into Python.
+            # Without a report the integration is a single call.
             arguments = noise, state, times, tolerances, states, recording
             method = _integrated(chosen, moves, *arguments, report if progress else None)
         report(1.0)
@@ -242,10 +242,8 @@ def _integrated(
     scale, (rtol, atol) = np.asarray(flow.clock.drift, dtype=np.float64), tolerances
     method = f"{SOLVERS[type(how)]}, adaptive, in {type(how.begin).__name__}"
     if noise is None:
-        with metered(report) as meter:
-            path = to_numpy(
-                integrate(theory, flow, how, times, scale, rtol, atol, states=states, meter=meter)
-            )
+        options = how, times, scale, rtol, atol
+        path = integrate(theory, flow, *options, states=states, report=report)
     else:
         options = how, times, scale, float(theory.system.dim), rtol, atol
         silent = lambda fraction: None

@@ -5,12 +5,19 @@ A study lists its sentences in the table `CLAIMS`, each with its tolerance or th
 
     CLAIMS = {"decay": claim("exponent of the error in α", "Fig. 6", because="Student's t")}
     CLAIMS["decay"].equals(measured, -0.5, within=0.01)
+
+A mean over random runs is an `Interval` (`intervals.of_mean`), and one rule judges it: the
+claim holds if the whole interval is within the tolerance, fails if the whole interval is outside,
+and is open if the interval is too wide for either. So scatter never helps a claim:
+
+    CLAIMS["smaller"].at_most(intervals.of_mean(differences), 0.0)
+    CLAIMS["identical"].equals(intervals.of_mean(differences), 0.0, within=0.05)
 """
 
 import dataclasses
 import math
 import re
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 Number = float | int
 Relation = Literal["=", "≤", "≥"]
@@ -21,6 +28,24 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 COUNTED: tuple[Kind, ...] = ("claim", "erratum", "finding")  # theorems only check the code
 MISSED = 5  # an erratum holds only if the published value is this many tolerances away
 LEAST = 1e-9  # rate of a sum of tolerances whose rates leave nothing; a rate is positive
+PLANNED = 0.95  # rate of a claim about an interval: enough runs for this power
+UNDECIDED = "the interval is too wide: only a part of it is within the tolerance"
+
+
+class Interval(NamedTuple):
+    """A value measured on random runs, and its confidence interval.
+
+    Attributes:
+        value: the estimate.
+        low: the lower end.
+        high: the upper end.
+        because: how the ends were computed: method, number of runs, level.
+    """
+
+    value: float
+    low: float
+    high: float
+    because: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +68,8 @@ class Claim:
         printed_value: what the paper prints, as a number.
         rate: probability, over keys, that a true claim holds within its tolerance.
         label: the name, if it is not taken from the statement.
+        low: lower end of the confidence interval of the measured value, if it has one.
+        high: upper end of that interval.
     """
 
     statement: str
@@ -58,6 +85,8 @@ class Claim:
     printed_value: Number | None = None
     rate: Number = 1.0
     label: str = ""
+    low: Number | None = None
+    high: Number | None = None
 
     def __post_init__(self):
         if self.kind not in KINDS:
@@ -66,7 +95,9 @@ class Claim:
             raise ValueError(f"rate: got {self.rate}; allowed is a probability above 0")
         if (self.kind == "erratum") != bool(self.printed):
             raise ValueError(f"printed: got {self.printed!r}; allowed is text for an erratum only")
-        if (self.tolerance is None) != bool(self.why_open):
+        if not self.why_open and self._straddles():
+            object.__setattr__(self, "why_open", UNDECIDED)
+        if (self.tolerance is None) != bool(self.why_open) and not self.undecided:
             got = f"tolerance: got {self.tolerance} with why_open {self.why_open!r}"
             raise ValueError(f"{got}; allowed is a number, or None for an open claim")
 
@@ -80,8 +111,17 @@ class Claim:
 
     @property
     def holds(self) -> bool:
-        """Whether the measured value fulfils the relation, and excludes a wrong print."""
-        return self._fulfils(self.measured) and self.excludes_print
+        """Whether the measured value, or its whole interval, fulfils the relation.
+
+        An erratum must also exclude the wrong print.
+        """
+        whole = all(map(self._fulfils, self._ends)) and not self.why_open
+        return whole and self.excludes_print
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the claim is open because its interval is too wide."""
+        return self.low is not None and self.why_open == UNDECIDED
 
     @property
     def excludes_print(self) -> bool:
@@ -91,12 +131,24 @@ class Claim:
         distance = abs(float(self.printed_value) - float(self.measured))
         return distance >= MISSED * self.tolerance and not self._fulfils(self.printed_value)
 
-    def _fulfils(self, value: Number) -> bool:
+    @property
+    def _ends(self) -> tuple[Number, ...]:
+        return (self.measured,) if self.low is None or self.high is None else (self.low, self.high)
+
+    def _straddles(self) -> bool:
+        """Whether a part of the interval is within the tolerance, and a part is not."""
+        misses = [self._miss(end) for end in self._ends]
+        if self.tolerance is None or any(map(math.isnan, misses)):
+            return False  # a run that has no value does not fulfil a claim
+        around = self.relation == "=" and min(self._ends) <= self.expected <= max(self._ends)
+        return (0.0 if around else min(misses)) <= self.tolerance < max(misses)
+
+    def _miss(self, value: Number) -> float:
         excess = float(value) - float(self.expected)
-        if self.tolerance is None or math.isnan(excess):
-            return False
-        miss = {"=": abs(excess), "≤": excess, "≥": -excess}[self.relation]
-        return bool(miss <= self.tolerance)
+        return {"=": abs(excess), "≤": excess, "≥": -excess}[self.relation]
+
+    def _fulfils(self, value: Number) -> bool:
+        return self.tolerance is not None and self._miss(value) <= self.tolerance
 
     @property
     def status(self) -> Status:
@@ -184,7 +236,7 @@ class Sentence:
         """The claim that measured equals expected within a tolerance.
 
         Args:
-            measured: the measured value.
+            measured: the measured value, or an `Interval`.
             expected: the expected value.
             within: a `Tolerance`, or a number for which the sentence has the reason; added to the
                 tolerance of the sentence.
@@ -197,11 +249,14 @@ class Sentence:
         return self._claim("=", measured, expected, within)
 
     def at_most(self, measured, bound, within=None) -> Claim:
-        """The claim that measured is at most a bound, within a tolerance, by default 0."""
+        """The claim that measured is at most a bound, within a tolerance, by default 0.
+
+        Of an `Interval` the whole must be, so that noise makes the claim harder to fulfil.
+        """
         return self._claim("≤", measured, bound, within)
 
     def at_least(self, measured, bound, within=None) -> Claim:
-        """The claim that measured is at least a bound, within a tolerance, by default 0."""
+        """The claim that measured is at least a bound; see `at_most`."""
         return self._claim("≥", measured, bound, within)
 
     def open(self, why: str, measured=math.nan, expected=math.nan) -> Claim:
@@ -211,11 +266,17 @@ class Sentence:
     def _claim(self, relation: Relation, measured, expected, within) -> Claim:
         if not isinstance(within, Tolerance):
             within = Tolerance(float(within or 0.0), because="")
-        total = self.within + within if self.within else within
+        total, interval = self.within + within if self.within else within, {}
+        if isinstance(measured, Interval):
+            # The level of the interval is no power: that is in the table, or as planned.
+            rate = PLANNED if total.rate == 1 else total.rate
+            reasons = filter(None, (total.because, measured.because))
+            total = Tolerance(total.value, "; ".join(reasons), rate)
+            interval, measured = {"low": measured.low, "high": measured.high}, measured.value
         if not total.because:
             raise ValueError(f"because: got none for {self.statement!r}; allowed is a reason")
-        value = float(total.value)
-        return self._made(relation, measured, expected, value, total.because, rate=total.rate)
+        more = {"rate": total.rate, **interval}
+        return self._made(relation, measured, expected, float(total.value), total.because, **more)
 
     def _made(self, relation: Relation, measured, expected, tolerance, because, **more) -> Claim:
         if "{" in self.statement:
@@ -257,5 +318,5 @@ def claim(
     """
     if within and because:
         raise ValueError(f"because: got {because!r}; allowed is none where within is given")
-    reason = Tolerance(0.0, because, rate) if because else None
+    reason = Tolerance(0.0, because, rate) if because or rate < 1 else None
     return Sentence(statement, source, kind, name, within or reason)

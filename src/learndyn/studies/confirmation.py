@@ -1,10 +1,11 @@
-"""Checks whether a kept result is still valid after the text of its study has changed.
+"""Checks whether a kept result is still what today's code gives, by running the quick preset.
 
-A kept result has a hash of its study's source, which changes with every rewording. The file
-`quick.json` beside it has the claims of the quick preset, computed with the same source. If the
-quick preset of today gives the same numbers, the study still computes the same, and
-`confirmed.json` records the two hashes. Claims may have been renamed; that file maps old names to
-new ones.
+The age of a kept result has two parts. The study: its result has a hash of the study's code. The
+library: a hash of everything that a study imports would change with every commit. Instead the file
+`quick.json` beside a result has the claims of the quick preset, computed with the same study.
+`confirm` runs the quick preset again, with the generator of random numbers of that time, and writes
+into `confirmed.json`, for which code, and which claims are no longer the same. Claims may have been
+renamed; that file maps old names to new ones.
 """
 
 import datetime
@@ -12,23 +13,42 @@ import json
 import math
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
+from learndyn.numerics import generators
 from learndyn.records import commit, whole_file
 from learndyn.studies import registry
 from learndyn.studies.claims import Claim
-from learndyn.studies.results import naming, read, source_hash
+from learndyn.studies.hashing import source_hash
+from learndyn.studies.results import PACKAGE, naming, read
 
 QUICK, CONFIRMED = "quick.json", "confirmed.json"
 PRECISION = 1e-6  # largest relative difference of numbers that count as the same
+FIRST_GENERATOR = "Philox4x32-10"  # of files that do not name it
+SHARE = 0.01  # likewise, as a share of the distance from which on the verdict would change
 _EQUAL = ("kind", "relation", "status")
 _CLOSE = ("measured", "expected", "tolerance", "rate")
+Rows = Sequence[Mapping[str, Any]]
 
 
-def stands(folder: pathlib.Path, study: str, result: Mapping[str, Any]) -> bool:
-    """Whether a result is up to date: of the current source, or confirmed for it.
+class Standing(NamedTuple):
+    """What is known about the age of a kept result.
+
+    Attributes:
+        current: whether its study has not changed since, or was seen to give the same numbers.
+        text: the same in words.
+        changed: name → difference, of claims of the quick preset that are no longer the same.
+    """
+
+    current: bool
+    text: str
+    changed: Mapping[str, str] = {}
+
+
+def standing(folder: pathlib.Path, study: str, result: Mapping[str, Any]) -> Standing:
+    """What is known about the age of a kept result.
 
     Args:
         folder: the folder of the study's kept result.
@@ -36,15 +56,24 @@ def stands(folder: pathlib.Path, study: str, result: Mapping[str, Any]) -> bool:
         result: the content of `claims.json` or `replication.json`.
 
     Returns:
-        Whether the result is up to date.
+        Its standing.
     """
     then, now = result.get("source_hash"), source_hash(study)
     path = folder / CONFIRMED
-    if then == now or not path.exists():
-        return then == now
-    with naming(path):
-        confirmed = read(path)
-        return (confirmed["result"], confirmed["study"]) == (then, now)
+    if path.exists():
+        with naming(path):
+            seen = read(path)
+            if (seen["result"], seen["study"]) == (then, now):
+                return _seen(seen, then == now)
+    return Standing(True, "current") if then == now else Standing(False, "older than its study")
+
+
+def _seen(confirmed: Mapping[str, Any], same: bool) -> Standing:
+    changed = dict(confirmed.get("changed", {}))
+    if not changed:
+        return Standing(True, f"confirmed {confirmed['date']}")
+    which = "library" if same else "study"
+    return Standing(same, f"{which} changed, {len(changed)} of the quick preset's claims", changed)
 
 
 def new_names(folder: pathlib.Path) -> dict[str, str]:
@@ -57,9 +86,10 @@ def new_names(folder: pathlib.Path) -> dict[str, str]:
 
 
 def confirm(folder: pathlib.Path, study: str) -> str:
-    """Runs the quick preset if the source has changed, and compares it with `quick.json`.
+    """Runs the quick preset, compares it with `quick.json`, and notes the outcome.
 
-    If the result is of the current source and has no `quick.json` yet, writes that file.
+    If the result is of the current study and has no `quick.json` yet, writes that file. A result
+    that was confirmed at this very commit is left as it is.
 
     Args:
         folder: the folder of the study's kept result.
@@ -72,71 +102,94 @@ def confirm(folder: pathlib.Path, study: str) -> str:
         ValueError: for a file that `learndyn` did not write.
     """
     then, now = read(folder / "claims.json").get("source_hash"), source_hash(study)
-    path = folder / QUICK
-    if then == now and path.exists():
-        return "current"
-    if then != now and not path.exists():
+    quick, here = folder / QUICK, commit(PACKAGE, of=".")
+    if then != now and not quick.exists():
         return f"not confirmed: no {QUICK} beside it"
+    if (folder / CONFIRMED).exists() and not here.endswith("-dirty"):
+        with naming(folder / CONFIRMED):
+            seen = read(folder / CONFIRMED)
+            if (seen["result"], seen["study"], seen["commit"]) == (then, now, here):
+                return standing(folder, study, {"source_hash": then}).text
+    kept: dict[str, Any] = read(quick) if quick.exists() else {"generator": generators.selected()}
+    generator = str(kept.get("generator", FIRST_GENERATOR))
     try:
-        claims = _rows(_quick(study))
+        claims = _rows(_quick(study, generator))
     except Exception as error:  # a study may raise anything; the others are still to be confirmed
         return f"not confirmed: {type(error).__name__}: {' '.join(str(error).split())}"
-    root = pathlib.Path(__file__).parent
-    if then == now:
-        _write(path, {"source_hash": now, "commit": commit(root), "claims": claims})
+    if not quick.exists():
+        origin = {"source_hash": now, "commit": here, "generator": generator}
+        _write(quick, origin | {"claims": claims})
         return f"{QUICK} written"
-    with naming(path):
-        kept = read(path)
+    with naming(quick):
         if kept["source_hash"] != then:
             return f"not confirmed: {QUICK} and the result are of different sources"
-        difference = _difference(kept["claims"], claims)
-    if difference:
-        return f"not confirmed: {difference}"
-    pairs = [(a["name"], b["name"]) for a, b in zip(kept["claims"], claims, strict=True)]
-    confirmed = {
-        "result": then,
-        "study": now,
-        "commit": commit(root),
-        "date": datetime.date.today().isoformat(),
-        "precision": PRECISION,
-        "renamed": {old: new for old, new in pairs if old != new},
-    }
-    _write(folder / CONFIRMED, confirmed)
-    return "confirmed"
+        renamed, changed = _differences(kept["claims"], claims)
+    content = {"result": then, "study": now, "commit": here}
+    content |= {"date": datetime.date.today().isoformat(), "precision": PRECISION, "share": SHARE}
+    _write(folder / CONFIRMED, content | {"renamed": renamed, "changed": changed})
+    return "; ".join([standing(folder, study, {"source_hash": then}).text, *changed.values()])
 
 
-def _quick(study: str) -> Sequence[Claim]:
+def _quick(study: str, generator: str) -> Sequence[Claim]:
     module = registry.find(study)
-    claims = module.check(module.compute(registry.preset_of(module, "quick"), lambda done: None))
+    with generators.generator(generator):
+        data = module.compute(registry.preset_of(module, "quick"), lambda done: None)
+    claims = module.check(data)
     # The compiled programs of all studies together do not fit into the memory of one process.
     jax.clear_caches()
     return claims
 
 
 def _rows(claims: Sequence[Claim]) -> list[dict[str, Any]]:
-    # JSON has no NaN.
-    plain = lambda value: None if isinstance(value, float) and math.isnan(value) else value
+    # JSON has no NaN and no infinity.
+    plain = lambda value: None if isinstance(value, float) and not math.isfinite(value) else value
     return [
         {name: plain(getattr(claim, name)) for name in ("name", *_EQUAL, *_CLOSE)}
         for claim in claims
     ]
 
 
-def _difference(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> str:
-    """Describes the first difference; empty if all claims agree. Claims are matched by order."""
-    if len(old) != len(new):
-        return f"{len(old)} claims have become {len(new)}"
-    for a, b in zip(old, new, strict=True):
-        for name in (*_EQUAL, *_CLOSE):
-            same = a[name] == b[name]
-            if name in _CLOSE and None not in (a[name], b[name]):
-                # A measured value near 0 may be all rounding error, where a relative difference
-                # means nothing. Differences far below the claim's tolerance are allowed as well.
-                least = PRECISION * (a["tolerance"] or 0.0)
-                same = math.isclose(a[name], b[name], rel_tol=PRECISION, abs_tol=least)
-            if not same:
-                return f"{name} of {b['name']!r} was {a[name]} and is {b[name]}"
+def _differences(old: Rows, new: Rows) -> tuple[dict[str, str], dict[str, str]]:
+    """Old name → new name of renamed claims; name → what differs.
+
+    Claims are matched by name. The others are matched by order if they are equally many: then
+    they were renamed.
+    """
+    by_name = {row["name"]: row for row in new}
+    gone = [row for row in old if row["name"] not in by_name]
+    come = [row for row in new if row["name"] not in {row["name"] for row in old}]
+    pairs = [(row, by_name[row["name"]]) for row in old if row["name"] in by_name]
+    if len(gone) == len(come):
+        pairs += zip(gone, come, strict=True)
+        gone = come = []
+    renamed = {a["name"]: b["name"] for a, b in pairs if a["name"] != b["name"]}
+    changed = {b["name"]: text for a, b in pairs if (text := _difference(a, b))}
+    changed |= {row["name"]: f"{row['name']!r} is no longer there" for row in gone}
+    return renamed, changed | {row["name"]: f"{row['name']!r} is new" for row in come}
+
+
+def _difference(a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
+    """Describes the first difference between a claim then and now; empty if they agree."""
+    for name in (*_EQUAL, *_CLOSE):
+        same = a[name] == b[name]
+        if name in _CLOSE and None not in (a[name], b[name]):
+            # A measured value near 0 may be all rounding error, where a relative difference means
+            # nothing. A change far below what would turn the verdict is allowed as well.
+            least = SHARE * _slack(a) if name != "rate" else 0.0
+            same = math.isclose(a[name], b[name], rel_tol=PRECISION, abs_tol=least)
+        if not same:
+            return f"{name} of {b['name']!r} was {a[name]} and is {b[name]}"
     return ""
+
+
+def _slack(row: Mapping[str, Any]) -> float:
+    """How far the measured value is from where the verdict would turn; 0 if it has none."""
+    if None in (row["measured"], row["expected"], row["tolerance"]):
+        return 0.0
+    excess = row["measured"] - row["expected"]
+    miss = {"=": abs(excess), "≤": excess, "≥": -excess}[row["relation"]]
+    slack = abs(row["tolerance"] - miss)
+    return slack if math.isfinite(slack) else 0.0
 
 
 def _write(path: pathlib.Path, content: Mapping[str, Any]) -> None:

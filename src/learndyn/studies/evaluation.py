@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from learndyn.studies import registry, results
+from learndyn.studies import hashing, registry
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -33,7 +33,7 @@ class Evaluation:
 
     def version(self) -> str:
         """A hash of the study's source, by which a resumed sweep notices changes."""
-        return results.source_hash(self.study)
+        return hashing.source_hash(self.study)
 
     def __call__(self, **point: Any) -> "xr.Dataset":
         params = dataclasses.replace(self.params(), **point)

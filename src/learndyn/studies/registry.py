@@ -26,7 +26,9 @@ class Study(Protocol):
     """What a study's module provides.
 
     A study may also have `FAILS`, preset → {name of a claim: reason}, for a paper's claims that are
-    known to fail.
+    known to fail; `DIFFERS`, a sentence on how its preset `paper` differs from the paper; and
+    `PARTS`, parameter → dimension of the data, along which it can be computed in parts
+    (`studies/parts.py`).
     """
 
     TITLE: str
@@ -76,13 +78,23 @@ def find(name: str) -> Study:
 
 
 def title(name: str) -> str:
-    """The `TITLE` of a study, read from its source: importing all of them takes seconds."""
+    """The `TITLE` of a study."""
+    if text := constant(name, "TITLE"):
+        return text
+    raise ValueError(f"{name}: a study has a TITLE")
+
+
+def constant(name: str, which: str) -> str:
+    """A text that a study's file assigns to a name; "" if it does not.
+
+    It is read from the source: importing all studies takes seconds.
+    """
     folder = pathlib.Path(studies.__file__).parent
     tree = ast.parse((folder / f"{name}.py").read_text(encoding="utf-8"))
     for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "TITLE":
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == which:
             return ast.literal_eval(node.value)
-    raise ValueError(f"{name}: a study has a TITLE")
+    return ""
 
 
 def fails(study: Study, preset: str) -> Mapping[str, str]:

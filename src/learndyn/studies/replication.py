@@ -25,7 +25,8 @@ class Row:
         name: of the claim.
         kind: of the claim.
         held: number of keys at which it holds.
-        count: number of keys at which it is decided; keys at which the study fails count.
+        count: number of keys at which it is judged. Keys at which its interval is too wide count,
+            and so do those at which the study fails: it does not hold there.
         low: lower end of the exact 95 % interval of the rate.
         high: upper end of that interval.
         rate: the rate that the tolerance promises.
@@ -92,7 +93,7 @@ def _outcome(study: Study, params: Any, report: Report) -> dict[str, Any]:
     # rates look better than they are.
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
-    fields = ("status", "kind", "rate")
+    fields = ("status", "kind", "rate", "undecided")
     return {"claims": {c.name: {field: getattr(c, field) for field in fields} for c in claims}}
 
 
@@ -112,14 +113,14 @@ def table(runs: Mapping[str, Any]) -> list[Row]:
 
 
 def _row(name: str, claims: list[dict[str, Any]], broken: int) -> Row:
-    decided = [claim["status"] for claim in claims if claim["status"] != "open"]
-    held, count, rate = decided.count("holds"), len(decided) + broken, claims[-1]["rate"]
+    judged = [c["status"] for c in claims if c["status"] != "open" or c.get("undecided")]
+    held, count, rate = judged.count("holds"), len(judged) + broken, claims[-1]["rate"]
     low, high = clopper_pearson(held, count) if count else (0.0, 1.0)
     return Row(name, claims[-1]["kind"], held, count, low, high, rate, _verdict(low, high, rate))
 
 
 def _verdict(low: float, high: float, rate: float) -> Verdict:
-    if (low, high) == (0.0, 1.0):  # no key decided the claim
+    if (low, high) == (0.0, 1.0):  # no key judged the claim
         return "undecided"
     return "below" if high < rate else "above" if low > rate else "as promised"
 

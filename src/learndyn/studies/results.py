@@ -1,11 +1,8 @@
 """The content of `claims.json`: the claims of a run, and which code computed them when."""
 
-import ast
 import contextlib
 import dataclasses
 import datetime
-import functools
-import hashlib
 import importlib.metadata
 import json
 import math
@@ -19,9 +16,11 @@ from learndyn import studies
 from learndyn.records import commit
 from learndyn.runtime.cores import cores
 from learndyn.studies.claims import Claim
+from learndyn.studies.hashing import source_hash
 from learndyn.studies.verdicts import tally
 
-_ROOT = pathlib.Path(studies.__file__).parent
+# Results that are written into the checkout do not count as changes of the code.
+PACKAGE = pathlib.Path(studies.__file__).parents[1]
 _ALWAYS = ("name", "status", "kind", "statement", "source", "relation", "expected", "measured")
 
 
@@ -47,7 +46,7 @@ def describe(study: str, preset: str, params: Any, own: Any) -> dict[str, Any]:
         "date": datetime.date.today().isoformat(),
         "version": importlib.metadata.version("learndyn"),
         "jax": jax.__version__,
-        "commit": commit(_ROOT),
+        "commit": commit(PACKAGE, of="."),
         "source_hash": source_hash(study),
     }
 
@@ -80,8 +79,8 @@ def _row(claim: Claim, listed: Mapping[str, str]) -> dict[str, Any]:
     fields["listed"] = listed.get(claim.name, "") if claim.status == "fails" else ""
     del fields["label"]
     rest = [name for name in fields if name not in _ALWAYS and fields[name] not in ("", None)]
-    # JSON has no NaN, and other readers refuse the one that Python writes.
-    number = lambda value: None if isinstance(value, float) and math.isnan(value) else value
+    # JSON has no NaN and no infinity, and other readers refuse those that Python writes.
+    number = lambda value: None if isinstance(value, float) and not math.isfinite(value) else value
     return {name: number(fields[name]) for name in (*_ALWAYS, *rest)}
 
 
@@ -121,44 +120,3 @@ def device() -> str:
     if first.platform != "cpu":
         return str(first.device_kind)
     return f"{cores()} CPU cores"
-
-
-@functools.cache
-def source_hash(study: str) -> str:
-    """A hash of the study's file and of the files of its paper's folder that it imports.
-
-    Files outside that folder do not enter: changes of the library alone do not change it.
-    """
-    folder = _ROOT / study.split("/")[0]
-    texts = [(folder / name).read_bytes() for name in files_of(study)]
-    return hashlib.sha256(b"\0".join(texts)).hexdigest()[:16]
-
-
-def files_of(study: str) -> list[str]:
-    """The study's file and those of its paper's folder that it imports, directly or not."""
-    folder, figure = study.split("/")
-    return sorted(_imported(_ROOT / folder, f"{figure}.py", set()))
-
-
-def _imported(folder: pathlib.Path, name: str, seen: set[str]) -> set[str]:
-    """The file and those of its folder that it imports, directly or not."""
-    seen.add(name)
-    for module in _modules(folder / name):
-        if f"{module}.py" not in seen and (folder / f"{module}.py").exists():
-            _imported(folder, f"{module}.py", seen)
-    return seen
-
-
-@functools.cache  # studies of a paper share files
-def _modules(path: pathlib.Path) -> list[str]:
-    """The modules that a file imports from its own folder.
-
-    Read from the source and not from `sys.modules`, so that no study has to be imported.
-    """
-    prefix, modules = f"{studies.__name__}.{path.parent.name}", []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module == prefix:
-            modules += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{prefix}."):
-            modules.append(str(node.module).removeprefix(f"{prefix}."))
-    return modules

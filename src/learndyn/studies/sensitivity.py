@@ -20,8 +20,13 @@ DRAWS = 3  # shuffles and noises per variable: a single shuffle may keep an orde
 
 
 def counted(claims: Sequence[Claim]) -> dict[str, Status]:
-    """Name → status, of the claims that mutations should change: decided and no theorems."""
-    return {c.name: c.status for c in claims if c.kind in COUNTED and c.status != "open"}
+    """Name → status, of the claims that mutations should change: those that the data decide.
+
+    Theorems are left out, and what is open whatever the data are. A claim whose interval is too
+    wide has been judged by its data, and counts.
+    """
+    judged = lambda c: c.status != "open" or c.undecided
+    return {c.name: c.status for c in claims if c.kind in COUNTED and judged(c)}
 
 
 def mutations(data: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
@@ -46,11 +51,11 @@ def mutations(data: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
 def turned(
     check: Check, data: xr.Dataset, *, until_all: bool = False
 ) -> dict[str, tuple[str, ...]]:
-    """The mutations that change each verdict, from holding to failing or back.
+    """The mutations that change each verdict.
 
     A mutation on which the check raises an error does not count: the error is about one claim, and
-    would hide that the others are insensitive. A claim that the mutated data leave open, or do not
-    state, has not changed either.
+    would hide that the others are insensitive. A claim that is open by a reason other than a wide
+    interval, or that the check does not state for the mutated data, has not changed either.
 
     Args:
         check: the `check` of a study.
@@ -73,8 +78,8 @@ def turned(
 
 
 def unturned(check: Check, data: xr.Dataset) -> list[str]:
-    """The counted claims that hold and that no mutation makes fail."""
-    # Claims that fail on the true data are left out: they are sensitive to some data.
+    """The counted claims that hold, and hold for all mutations."""
+    # Claims that do not hold for the true data are left out: they are sensitive to some data.
     holds = [name for name, status in counted(check(data)).items() if status == "holds"]
     changes = turned(check, data, until_all=True)
     return [name for name in holds if not changes[name]]

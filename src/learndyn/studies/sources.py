@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Iterator
 
 from learndyn import studies
-from learndyn.studies.results import files_of
+from learndyn.studies.hashing import files_of
 
 READERS = frozenset(
     {

@@ -7,12 +7,13 @@ in `notes.md`, in the same folder or in the paper's folder.
 
 import pathlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import subprocess
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from learndyn.studies import registry
 from learndyn.studies.claims import COUNTED, KINDS, STATUSES
-from learndyn.studies.confirmation import new_names, stands
+from learndyn.studies.confirmation import PRECISION, SHARE, Standing, new_names, standing
 from learndyn.studies.replication import FILE, Row
 from learndyn.studies.results import naming, read
 from learndyn.studies.tables import PLURALS
@@ -27,9 +28,14 @@ HEAD = f"""# Kept results
 Each folder has the `figure.png` and `claims.json` of a run; `learndyn run STUDY --preset PRESET`
 computes them again. Numbers say how many hold / fail / are open. Claims are sentences of a paper.
 Errata are places where the published formula is wrong; they hold if the corrected value does.
-Findings are ours. Theorems check the code and are not counted. A result is older than its study
-if the study's source has changed since, unless the quick preset was seen to give the same numbers
-(`learndyn results --confirm`).
+Findings are ours. Theorems check the code and are not counted.
+
+The age has two parts. A result is older than its study if the study's code has changed since. It
+is confirmed on the day on which the quick preset was last seen to give the numbers that it gave
+when the result was computed (`learndyn results --confirm`): to a relative {PRECISION:g}, or to
+{SHARE:g} of the distance from which on a verdict would turn. Otherwise the study or the library
+has changed, and the claims that differ are listed below. A commit marked * had changes that were
+not committed; one in parentheses is not in the history.
 """
 
 
@@ -62,11 +68,18 @@ def is_own(readme: pathlib.Path) -> bool:
 
 def older(folder: pathlib.Path) -> list[str]:
     """The kept results whose study has changed since they were computed, or no longer exists."""
-    return [name for name, result in kept(folder).items() if not _current(folder, name, result)]
+    return [name for name, each in standings(folder).items() if not each.current]
 
 
-def _current(folder: pathlib.Path, name: str, result: Mapping[str, Any]) -> bool:
-    return name in set(registry.names()) and stands(folder / name, name, result)
+def standings(folder: pathlib.Path) -> dict[str, Standing]:
+    """Study → the standing of its kept result."""
+    return {name: _standing(folder, name, result) for name, result in kept(folder).items()}
+
+
+def _standing(folder: pathlib.Path, name: str, result: Mapping[str, Any]) -> Standing:
+    if name not in set(registry.names()):
+        return Standing(False, "its study no longer exists")
+    return standing(folder / name, name, result)
 
 
 def written(folder: pathlib.Path) -> str:
@@ -81,11 +94,12 @@ def written(folder: pathlib.Path) -> str:
     Raises:
         ValueError: for a file that the command line did not write.
     """
-    results, old = kept(folder), set(older(folder))
-    parts = [HEAD, _studies(folder, results, old)]
+    results, ages = kept(folder), standings(folder)
+    parts = [HEAD, _studies(folder, results, ages)]
     sections = {
         "What fails": list(_rows(folder, results, "fails", "listed", "not listed")),
         "What is open": list(_rows(folder, results, "open", "why_open", UNKNOWN)),
+        "What has changed since": list(_changes(ages)),
         "Replication at fresh keys": list(_replications(folder, results)),
         "Notes": list(_notes(folder)),
     }
@@ -98,18 +112,50 @@ def _order(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
 
 
-def _studies(folder: pathlib.Path, results: Mapping[str, Any], old: set[str]) -> str:
+def _studies(folder: pathlib.Path, results: Mapping[str, Any], ages: Mapping[str, Standing]) -> str:
     heads = ["study", "preset", *(PLURALS[kind] for kind in KINDS)]
-    heads += ["device", "date", "version", "differs from the preset in", "age"]
+    heads += ["device", "date", "commit", "how the preset `paper` differs from the paper"]
+    heads += ["differs from the preset in", "age"]
     lines = [heads, ["---"] * len(heads)]
+    history = known_commits(folder)
     for name, result in results.items():
-        about = [str(result.get(key) or UNKNOWN) for key in ("device", "date", "version")]
-        age = "older than its study" if name in old else "current"
+        about = [str(result.get(key) or UNKNOWN) for key in ("device", "date")]
+        about += [_commit(result, history), _differs_from_paper(name)]
         link = f"[{name}]({name}/figure.png)"
         with naming(folder / name / CLAIMS):
             own = [str(result["preset"]), *_counts(result), *about, _differs(result)]
-        lines.append([link, *own, age])
+        lines.append([link, *own, ages[name].text])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _commit(result: Mapping[str, Any], history: Container[str] | None) -> str:
+    """The commit of a result; marked if files had changed, in parentheses if it is unknown."""
+    named = str(result.get("commit") or "")
+    if not named:
+        return UNKNOWN
+    head = named.removesuffix("-dirty")
+    text = head[:7] + ("*" if named.endswith("-dirty") else "")
+    return text if history is None or head in history else f"({text})"
+
+
+def known_commits(folder: pathlib.Path) -> Container[str] | None:
+    """The commits in the history, by the first 12 digits; None where there is no git."""
+    command = ["git", "-C", str(folder), "log", "--format=%H"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return {line[:12] for line in answer.stdout.split()} if answer.returncode == 0 else None
+
+
+def _differs_from_paper(name: str) -> str:
+    return registry.constant(name, "DIFFERS") if name in set(registry.names()) else ""
+
+
+def _changes(ages: Mapping[str, Standing]) -> Iterator[str]:
+    for name, each in ages.items():
+        for difference in each.changed.values():
+            yield f"- {name}, quick preset: {difference}"
 
 
 def _counts(result: Mapping[str, Any]) -> Iterator[str]:
@@ -148,7 +194,8 @@ def _replications(folder: pathlib.Path, names: Iterable[str]) -> Iterator[str]:
         path = folder / name / FILE
         if path.exists():
             kept = read(path)
-            age = "" if _current(folder, name, kept) else ", older than its study"
+            each = _standing(folder, name, kept)
+            age = "" if each.current else f", {each.text}"
             with naming(path):
                 yield f"{name}, preset {kept['preset']}, {len(kept['runs'])} keys{age}:\n"
                 yield "| claim | kind | held | 95 % interval | promised | verdict |"

@@ -37,9 +37,13 @@ def _cells(claim: Claim, listed: Mapping[str, str]) -> tuple[str, ...]:
         claim.statement + (f" [{claim.status}: {why}]" if why else ""),
         claim.source,
         f"{claim.relation} {claim.expected:.6g}{printed}",
-        f"{claim.measured:.6g}",
+        f"{claim.measured:.6g}" + _interval(claim),
         allowed,
     )
+
+
+def _interval(claim: Claim) -> str:
+    return "" if claim.low is None else f" ({claim.low:.3g} … {claim.high:.3g})"
 
 
 def tally_line(claims: Sequence[Claim]) -> str:

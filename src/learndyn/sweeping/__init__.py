@@ -2,7 +2,7 @@
 
 import importlib.util
 
-for _name in ("dask", "distributed", "filelock", "zarr"):
+for _name in ("dask", "distributed", "zarr"):
     if importlib.util.find_spec(_name) is None:
         raise ImportError(f"{_name} is not installed; sweeps need pip install 'learndyn[sweep]'")
 

@@ -39,6 +39,19 @@ def test_landmarks_are_what_trained_twins_do(m):
                 assert np.argmax(error) == marks["peak_step"]
 
 
+def test_a_course_that_ends_in_a_cycle_has_a_peak_and_no_last_kernel():
+    """A narrow network with a target, just above 2/λ, trained in float64."""
+    system, model = cases.drawn("relu", 3, 20, ONE / 2, [1.0], 2.05, seed=6)
+    begin = ld.start(system, weights=model.weights)
+    marks = ld.theory_of(system).landmarks(state=begin.state)
+    run = ld.simulate(system, np.arange(700.0), start=begin, dtype="float64").isel(run=0)
+    kernel, error = run["kernel"].values[:, 0], run["error"].values
+    assert kernel[-1] == pytest.approx(kernel[-3]) and kernel[-1] != pytest.approx(kernel[-2])
+    assert np.argmax(error) == marks["peak_step"] > 0
+    assert error.max() == pytest.approx(marks["peak_loss"], rel=1e-6)
+    assert "final_kernel" not in marks
+
+
 def line(c, y, eta):
     """A linear network on one example with the curvature c, at a rate η on ½ r²."""
     x = np.array([[np.sqrt(2 * c)]])

@@ -1,9 +1,12 @@
 """Calls a PyTorch module with other weights than its own, without changing it."""
 
+import collections
 import contextlib
+import dataclasses
 import importlib
 import inspect
 import sys
+import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 from unittest import mock
@@ -15,6 +18,7 @@ functional = importlib.import_module("torch.nn.functional")
 checkpoints = importlib.import_module("torch.utils.checkpoint")
 overrides = importlib.import_module("torch.overrides")
 EMBEDDINGS = (functional.embedding, functional.embedding_bag)
+CONTAINERS = (dict, list, set, collections.deque)
 DEVICES = ("cpu", "cuda", "mps", "xpu")
 
 
@@ -45,7 +49,7 @@ def _holding(module: Any, weights: Mapping[str, Any]) -> Iterator[None]:
     """Puts weights, and copies of all other tensors, into a module for the time of one call.
 
     They replace the module's own tensors wherever a part holds them: as parameters, as buffers, in
-    plain attributes, lists and dicts. Afterwards everything is restored, including attributes that
+    plain attributes and in containers. Afterwards everything is restored, including attributes that
     the call changed. A part that is used in several places is treated once.
     """
     own: dict[int, Any] = {}
@@ -67,22 +71,37 @@ def _holding(module: Any, weights: Mapping[str, Any]) -> Iterator[None]:
             for container, contents in containers:
                 if container or contents:
                     container.clear()
-                    fill = container.extend if isinstance(container, list) else container.update
-                    fill(contents)
+                    fill = "update" if isinstance(container, dict | set) else "extend"
+                    getattr(container, fill)(contents)
 
 
 def _contents(attributes: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-    """Lists, dicts and sets among the attributes, each with a copy of its contents."""
-    kinds = dict | list | set
-    return [(each, each.copy()) for each in attributes.values() if isinstance(each, kinds)]
+    """The containers among the attributes and inside of each other, with copies of their contents.
+
+    Containers are lists, deques, dicts, sets, and the attributes of namespaces and dataclasses.
+    """
+    found: dict[int, tuple[Any, Any]] = {}
+    waiting = list(attributes.values())
+    while waiting:
+        each = waiting.pop()
+        is_record = isinstance(each, types.SimpleNamespace) or dataclasses.is_dataclass(each)
+        if is_record and not isinstance(each, type) and hasattr(each, "__dict__"):
+            each = vars(each)
+        if isinstance(each, tuple):  # nothing to restore, but it may hold containers
+            waiting += each
+        elif isinstance(each, CONTAINERS) and id(each) not in found:
+            found[id(each)] = each, each.copy()
+            waiting += each.values() if isinstance(each, dict) else each
+    return list(found.values())
 
 
 def _replace(container: Any, own: dict[int, Any]) -> None:
     """Replaces the module's tensors by those in `own`, and all other tensors by copies."""
     if not container or isinstance(container, set):
         return
-    places = enumerate(container) if isinstance(container, list) else container.items()
-    for place, value in places:
+    for place, value in list(
+        container.items() if isinstance(container, dict) else enumerate(container)
+    ):
         if isinstance(value, torch.Tensor):
             container[place] = own[id(value)] if id(value) in own else value.detach().clone()
 

@@ -66,6 +66,11 @@ class TorchModel:
     def __repr__(self) -> str:
         return f"TorchModel({type(self.module).__name__}, {self.size} weights)"
 
+    def parameters(self) -> dict[str, Any]:
+        """Name → the module's own parameter, in the order of the weights."""
+        own = dict(self.module.named_parameters())
+        return {name: own[name] for name in self.weights}
+
     @property
     def size(self) -> int:
         return sum(w.numel() for w in self.weights.values())
@@ -94,7 +99,9 @@ class TorchModel:
     @_differentiating
     def kinks(self, x: Any) -> list[str]:
         outputs = call(self.module, self._leaves(), self._inputs(x[:1]))
-        return sorted({name for node in graph_of(outputs) if (name := _kink(node))})
+        nodes = list(graph_of(outputs))
+        smooth = {_abs_of_softsign(node) for node in nodes}
+        return sorted({name for node in nodes if node not in smooth and (name := _kink(node))})
 
     def vector(self) -> np.ndarray:
         return _numpy(torch.cat([w.reshape(-1) for w in self.weights.values()]))
@@ -276,6 +283,17 @@ def _kink(node: Any) -> str | None:
     if name == "Elu" and node._saved_alpha * node._saved_input_scale == 1:
         return None  # slope 1 on both sides of 0
     return name if name in KINKED or name.startswith(("MaxPool", "AdaptiveMaxP")) else None
+
+
+def _abs_of_softsign(node: Any) -> Any:
+    """The |z| of a quotient z / (1 + |z|), whose slope does not jump, else None."""
+    after = [each for each, _ in node.next_functions]
+    if not type(node).__name__.startswith("Div") or len(after) != 2 or after[1] is None:
+        return None
+    below = [each for each, _ in after[1].next_functions if each is not None]
+    named = [type(each).__name__.partition("Backward")[0] for each in (after[1], *below)]
+    same = named == ["Add", "Abs"] and [z for z, _ in below[0].next_functions] == after[:1]
+    return below[0] if same else None
 
 
 def _duals(weights: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

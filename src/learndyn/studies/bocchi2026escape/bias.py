@@ -21,6 +21,10 @@ from learndyn.studies.registry import Report, cases
 from learndyn.theory.committee.landscape import solutions
 
 TITLE = "Implicit bias: the nearest solution, where S is conserved, and where it is not"
+DIFFERS = (
+    "Sec. 4.1 states its claim for any start, without sizes beyond Fig. 3; here (p, p*) = (4, "
+    "2), (3, 3), (6, 3), 20 starts with Q = I and six of other kinds each"
+)
 EPS = float(np.finfo(float).eps)
 RTOL, ATOL = 1e-10, 1e-12
 PAPER, SOURCE = "Q = I, T = I", "Sec. 4.1, Eqs. 17-19"

@@ -20,6 +20,7 @@ from learndyn.theory.committee.dynamics import overlaps
 from learndyn.theory.committee.errata import printed_eq34_noise
 
 TITLE = "The equations of motion against the mean of real SGD steps (Eqs. 33, 34)"
+DIFFERS = "the paper has no such figure"
 NORMAL = "normal distribution, {entries} entries, 1 % together"
 CLAIMS = {
     "dR": claim("dρ/dα is the mean of real steps, distance in standard errors", "Eq. 33",

@@ -27,6 +27,7 @@ from learndyn.theory.committee.errata import printed_eq13_rate
 from learndyn.theory.committee.plateau import quadratic
 
 TITLE = "Loss reduction on the plateau (Eq. 13) and the time of escape against p (p* = 3)"
+DIFFERS = "Eq. 13 and Sec. 7.3 have no figure and no sizes; here p* = 3, p = 3 to 12, 20 starts"
 LINEAR = "linearisation: |ρ|² at the end"
 EACH = "every width: largest relative deviation of a start from {} in units of its |ρ|² at the end"
 TIME = "Sec. 4.1, Time of escape"
@@ -64,6 +65,7 @@ class Params:
     key: int = 0
 
 
+PARTS = {"widths": "p"}
 PRESETS = {"quick": Params(), "paper": Params(widths=(3, 4, 6, 8, 12), starts=20)}
 
 

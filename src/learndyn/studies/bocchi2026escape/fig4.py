@@ -2,8 +2,10 @@
 
 In a network of finite size the noise of SGD moves it. From overlaps of a fixed size it moves by a
 distance of order N^(-1/2); from the overlaps of a random start, themselves of that order, the
-distance does not shrink as N grows. The paper shows the ODE alone, in the sizes of both presets;
-the quick one has smaller simulations.
+distance does not shrink as N grows. The paper shows the ODE alone, and states no sizes. The quick
+preset has smaller simulations.
+
+Notes: docs/results/bocchi2026escape/fig4/notes.md.
 """
 
 import dataclasses
@@ -24,12 +26,16 @@ from learndyn.studies.bocchi2026escape._model import (
     shares,
     small_overlaps,
 )
-from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies.claims import Claim, Interval, Tolerance, claim
 from learndyn.studies.registry import Report
 from learndyn.studies.statistics import exponents, mean_tolerance
 from learndyn.theory.committee.landscape import solutions
 
 TITLE = "Conservation of S(t) along the ODE, and its motion in networks of finite size"
+DIFFERS = (
+    "the paper states no sizes; here p = 6, p* = 3 and η = 0.01, 0.3; networks of N = 100, 400, "
+    "1600 are added to the ODE"
+)
 STARTS = ("fixed overlaps", "random start")
 ALONG = "S(t) = S(0) along the ODE, η = {eta:g} "
 SOURCE, RTOL = "Fig. 4, Eqs. 22, 37-48", "relative tolerance of the integrator"
@@ -42,7 +48,8 @@ CLAIMS = {
                    "Sec. 7.4", kind="finding"),
     "random": claim("networks of finite size: from a random start, with overlaps N^(-1/2), "
                     "|S(∞) − S(0)| does not shrink as N^(-1/2): its exponent minus that of fixed "
-                    "overlaps (exponent {exponent:+.2f})", "Sec. 7.4", kind="finding"),
+                    "overlaps (exponent {exponent:+.2f})", "Sec. 7.4", kind="finding",
+                    within=Tolerance(0.25, "half of the way to N^(-1/2)")),
 }  # fmt: skip
 
 
@@ -156,11 +163,12 @@ def check(data: xr.Dataset) -> list[Claim]:
     # The two are independent: their errors add in squares.
     both = float(np.hypot(chance[0].value, chance[1].value))
     stays = CLAIMS["random"].format(exponent=float(random.mean()))
-    difference = Tolerance(both, chance[0].because, chance[0].rate)
+    apart = float(random.mean() - fixed.mean())
+    difference = Interval(apart, apart - both, apart + both, chance[0].because)
     return [
         *conserved,
         CLAIMS["fixed"].equals(fixed.mean(), -0.5, chance[0]),
-        stays.at_least(random.mean() - fixed.mean(), 0.5, difference),
+        stays.at_least(difference, 0.5),
     ]
 
 

@@ -17,6 +17,9 @@ from learndyn.studies.registry import Report, cases
 from learndyn.theory.committee.landscape import dimensions
 
 TITLE = "Degrees of freedom of the student against its width, predicted and counted"
+DIFFERS = (
+    "the paper does not state N; here 10, 20, 30, and the dimensions are also counted as ranks"
+)
 INTEGERS = Tolerance(0.0, "integers")
 CLAIMS = {
     "narrow": claim("degrees of freedom are N p − p(p−1)/2 for p ≤ N: widths where the count "

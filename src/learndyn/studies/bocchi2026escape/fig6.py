@@ -19,6 +19,10 @@ from learndyn.studies.registry import Report, cases
 from learndyn.theory.committee.landscape import dimensions
 
 TITLE = "Dimension of the solution manifold against the student's width, predicted and counted"
+DIFFERS = (
+    "the paper states neither N nor the teachers; here N = 6 and p* = 1, 2, 3, 5, 8, and the "
+    "dimensions are also counted as ranks"
+)
 SOURCE, INTEGERS = "Fig. 6, Sec. 7.5.2", Tolerance(0.0, "integers")
 CLAIMS = {
     "rotations": claim("the manifold has the dimension p(p−1)/2 − (p−k)(p−k−1)/2 with "

@@ -26,6 +26,7 @@ from learndyn.studies.registry import Report
 from learndyn.studies.statistics import LEVEL, normal_bound, rank_slope, spread_exponent_error
 
 TITLE = "Finite size: deviations shrink as N^-1/2, the jitter of the escape time does not"
+DIFFERS = "ours: the paper has no such figure"
 CLAIMS = {
     "deviation": claim("deviation of a run from the ODE, fixed start, ∝ N^x: x", "Fig. 1, Sec. 4",
                        kind="finding", rate=1 - LEVEL,
@@ -54,6 +55,7 @@ class Params:
     key: int = 2
 
 
+PARTS = {"sizes": "size"}
 PRESETS = {"quick": Params(), "paper": Params(sizes=(250, 500, 1000, 2000, 4000))}
 
 

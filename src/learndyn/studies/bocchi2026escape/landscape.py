@@ -22,6 +22,7 @@ from learndyn.theory.committee.landscape import dimensions, risk, solutions, spe
 from learndyn.theory.committee.landscape.flat_directions import null_directions, quartic_growth
 
 TITLE = "Spectra of the Hessian at the stationary points, predicted and diagonalised"
+DIFFERS = "Sec. 7.2 is analytic and states no sizes; here N = 9 to 15, and 20 for Eq. 29"
 EPS = float(np.finfo(float).eps)
 NAMES = {"tabula_rasa": "tabula rasa", "plateau": "plateau", "zero_error": "zero error",
          "aligned": "all aligned to one teacher"}  # fmt: skip

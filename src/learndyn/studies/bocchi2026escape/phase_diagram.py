@@ -22,6 +22,7 @@ from learndyn.studies.sweeps import swept
 from learndyn.theory.committee.late_stage.quadratic import critical_learning_rate
 
 TITLE = "Phase diagram over learning rate and width: learning, stuck, trapped, divergent (p* = 3)"
+DIFFERS = "ours: the paper has no such figure"
 COLORS = ("#8fbf8f", "#f2d16b", "#e08a5b", "#8a8a99")
 # Closer to a bound than this share of a step, runs are too slow to show their regime, and a loss
 # that ends above zero may be small enough to count as learned.

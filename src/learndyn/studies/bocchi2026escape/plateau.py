@@ -19,6 +19,7 @@ from learndyn.studies.registry import Report, cases
 from learndyn.theory.committee.plateau import quadratic
 
 TITLE = "Norm and growth rate of the plateau at finite learning rates"
+DIFFERS = "ours: the paper has no such figure"
 CASE, SOURCE = "p = {p}, p* = {p_star}: ", "plateau at finite η"
 SETTLED = "what is left of the norm's transient, and |ρ|² of linearisation"
 finding = functools.partial(claim, source=SOURCE, kind="finding", because=SETTLED)

@@ -21,6 +21,7 @@ from learndyn.theory.committee.late_stage.quadratic import critical_learning_rat
 from learndyn.theory.committee.plateau.quadratic import plateau_end, trapping_learning_rate
 
 TITLE = "Regimes of the learning rate: learning, stuck, trapped, divergent (p* = 3)"
+DIFFERS = "ours: the paper has no such figure"
 LEARNED = 0.01  # a run whose loss ends below this fraction of its start has learned
 REGIMES = {
     "learns": "the loss vanishes, below η_c",

@@ -25,6 +25,7 @@ from learndyn.theory.committee.landscape import solutions
 from learndyn.theory.committee.late_stage import quadratic
 
 TITLE = "Stability of zero-error solutions against the learning rate"
+DIFFERS = "ours: the paper has no such figure"
 CASE, SOURCE = "p = {p}, p* = {p_star}: ", "stability at finite η"
 DISTURBED = "first order in the disturbance (extrapolated away) × fastest rate"
 finding = functools.partial(claim, source=SOURCE, kind="finding", because=DISTURBED)

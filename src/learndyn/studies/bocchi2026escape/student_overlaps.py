@@ -25,6 +25,10 @@ from learndyn.theory.committee.late_stage import quadratic as late
 from learndyn.theory.committee.plateau import quadratic as plateau
 
 TITLE = "Small initial overlaps between students: plateau, escape and solution (p = 6, p* = 3)"
+DIFFERS = (
+    "Sec. 3 mentions numerics without sizes; here p = 6, p* = 3, 20 starts, overlaps of 10⁻³ to "
+    "10⁻¹"
+)
 LEARNED = 0.01  # of the initial loss: less than one direction not yet learned would leave
 WITH, PAPER = "with overlaps between students,", "Sec. 3, Initialization of the student network"
 LEFT = "first order in the overlaps that are left at half loss"

@@ -20,6 +20,7 @@ from learndyn.theory.committee.landscape.solutions import spare_norm
 from learndyn.theory.committee.late_stage import quadratic
 
 TITLE = "How the loss vanishes: t^-2 for p > p*, exponentially for p = p*"
+DIFFERS = "ours: the paper has no such figure"
 LEARNED = 0.01  # of the initial loss: less than one direction not yet learned would leave
 WINDOW = (1e-9, 1e-6)  # of the initial loss, where the exponential is fitted
 SOURCE = "null directions of Sec. 7.2.2"

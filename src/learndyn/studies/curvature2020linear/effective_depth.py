@@ -22,6 +22,7 @@ from learndyn.studies.registry import Report, cases
 from learndyn.theory.deep_linear import map_dynamics
 
 TITLE = "Effective depth of networks under curvature correction, from their learning curves"
+DIFFERS = "Eq. 22 has no figure; here 13 networks of depths 2 to 8"
 WINDOW = (0.1, 0.9)  # of σ̄/σ̄_*, where the slope is read
 CLAIMS = {
     "depth": claim("depth {depth}, {rule}: effective depth from the learning curve", "Eqs. 21, 22",

@@ -23,6 +23,10 @@ from learndyn.studies.registry import Report, cases
 from learndyn.theory.deep_linear import map_dynamics, modes
 
 TITLE = "Paths and speeds of a singular mode in the plane (σ1, σ2), d = 2"
+DIFFERS = (
+    "starts and target are not stated; here six starts and target 1; unaligned networks of "
+    "depth 3 are added to the figure's d = 2"
+)
 FULL = ["SGD", "NGD", "√NGD"]  # the rules that correct all layers together
 STEP = 1e-3  # learning rate of the single steps
 ROUNDING = Tolerance(1e-10, "rounding of one step of the real network")

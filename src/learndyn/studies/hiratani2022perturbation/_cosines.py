@@ -11,22 +11,22 @@ from matplotlib.axes import Axes
 
 import learndyn as ld
 from learndyn.plotting import legend
+from learndyn.studies import intervals
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.hiratani2022perturbation import _curves
-from learndyn.studies.hiratani2022perturbation._intervals import mean_claim, surely_below
+from learndyn.studies.hiratani2022perturbation._intervals import surely_below
 from learndyn.studies.hiratani2022perturbation._tasks import SIGMA, Task
-from learndyn.studies.statistics import LEVEL, exponents, mean_bound
+from learndyn.studies.statistics import exponents
 
 LAYERS = ("first", "last")
 CLAIMS = {
     "predicted": claim("cosine in the {layer} layer is as Eq. 28, averaged over the batch, "
-                       "predicts: relative distance, mean over widths and levels, beyond Student's "
-                       "t", "Eq. 28, {source}", rate=1 - LEVEL,
+                       "predicts: their ratio, mean over widths and levels", "Eq. 28, {source}",
                        because="the prediction leaves out terms smaller by 1/nodes of the layer, "
-                       "which has at least {nodes}; Student's t, 1 %"),
-    "falls": mean_claim("cosine of the first layer's updates falls with the hidden width: "
+                       "which has at least {nodes}"),
+    "falls": claim("cosine of the first layer's updates falls with the hidden width: "
                         "exponent", "{source}"),
-    "faster": mean_claim("it falls faster than the cosine of the last layer, whose number of nodes "
+    "faster": claim("it falls faster than the cosine of the last layer, whose number of nodes "
                          "is fixed: difference of exponents", "{source}"),
 }  # fmt: skip
 
@@ -125,9 +125,8 @@ def check_cosines(data: xr.Dataset, source: str) -> list[Claim]:
     rows = []
     for layer, nodes in zip(LAYERS, (data["width"].min(), data.attrs["outputs"]), strict=True):
         ratio, fields = ratios.sel(layer=layer), {"layer": layer, "nodes": int(nodes)}
-        beyond = abs(float(ratio.mean()) - 1) - mean_bound(ratio, "seed")
         sentence = CLAIMS["predicted"].format(source=source, **fields)
-        rows.append(sentence.at_most(beyond, 1 / int(nodes)))
+        rows.append(sentence.equals(intervals.of_mean(ratio, "seeds"), 1.0, 1 / int(nodes)))
     return [
         *rows,
         surely_below(CLAIMS["falls"], first, 0.0, source=source),

@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from learndyn.plotting import legend
-from learndyn.studies.claims import Claim
+from learndyn.studies.claims import Claim, claim
 from learndyn.studies.hiratani2022perturbation._curves import (
     Rule,
     first_step,
@@ -17,11 +17,7 @@ from learndyn.studies.hiratani2022perturbation._curves import (
     steps_of,
     trained,
 )
-from learndyn.studies.hiratani2022perturbation._intervals import (
-    mean_claim,
-    surely_above,
-    surely_below,
-)
+from learndyn.studies.hiratani2022perturbation._intervals import surely_above, surely_below
 from learndyn.studies.hiratani2022perturbation._tasks import Task
 from learndyn.studies.statistics import exponents
 
@@ -29,12 +25,12 @@ Networks = Mapping[int, Any]
 Ladder = tuple[Sequence[float], int]
 Done = Callable[[], None]
 CLAIMS = {
-    "weak": mean_claim("shortest training time under node perturbation grows less than in "
+    "weak": claim("shortest training time under node perturbation grows less than in "
                        "proportion to the number of nodes: exponent in the hidden width",
                        "{source}"),
-    "slower": mean_claim("node perturbation is slower than SGD at every width: least logarithm of "
+    "slower": claim("node perturbation is slower than SGD at every width: least logarithm of "
                          "the ratio of shortest times", "{source}"),
-    "falls": mean_claim("the largest rate at which it reaches the target falls with the width: "
+    "falls": claim("the largest rate at which it reaches the target falls with the width: "
                         "exponent", "{source}"),
 }  # fmt: skip
 

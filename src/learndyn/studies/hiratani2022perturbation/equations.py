@@ -35,6 +35,7 @@ from learndyn.theory.perturbation.setting import PerturbationSetting
 from learndyn.theory.perturbation.state import Traces, traces_of
 
 TITLE = "Misprints: printed, corrected and measured values of four equations"
+DIFFERS = "the paper has no such figure"
 RATE = 1e-3
 ALPHA, BETA = 1.0, 2.0
 SEPARATE = 0.1  # c of layers that see little of each other; it is 1 where they are aligned

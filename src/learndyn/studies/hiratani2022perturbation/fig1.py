@@ -21,7 +21,8 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import panels
-from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies import intervals
+from learndyn.studies.claims import PLANNED, Claim, Tolerance, claim
 from learndyn.studies.hiratani2022perturbation import _model, _trajectories
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.statistics import mean_tolerance, student_bound, student_tolerance
@@ -29,6 +30,10 @@ from learndyn.theory.perturbation import wide
 from learndyn.theory.perturbation.setting import PerturbationSetting
 
 TITLE = "Node perturbation around the critical rate: error, norms, phase plane"
+DIFFERS = (
+    "sizes and 10 seeds are the paper's; its rates are not in the supplement, here 0.25 to 2 "
+    "η*; networks follow the exact chain of their Gram matrix, and 20 also weight by weight"
+)
 ORDERS = ("full", "finite", "wide")
 SEEN = ("epsilon", "alpha", "beta")
 LIMIT = _model.L_H ** (-1 / 3)  # what the wide limit drops, with coefficients of one
@@ -37,11 +42,12 @@ AT = "η = {rate:g} η*, error at {target:g} of the first"
 FINITE = "Eqs. 61-68, with +2"
 CLAIMS = {
     "falls": claim("η < η*: seeds whose error still falls in the second half, least fraction",
-                   "Eq. 82", within=Tolerance(0.0, "convergence without a resurgence")),
+                   "Eq. 82", within=Tolerance(0.0, "convergence without a resurgence", PLANNED)),
     "returns": claim("η > η*: seeds whose error returns to twice the first, least fraction",
-                     "Eq. 82", within=Tolerance(0.0, "a passes 2/c_o before the error is gone")),
+                     "Eq. 82",
+                     within=Tolerance(0.0, "a passes 2/c_o before the error is gone", PLANNED)),
     "critical": claim("rate between the last stable and the first unstable one, over η*", "Eq. 83",
-                      within=Tolerance(LIMIT, ORDER)),
+                      within=Tolerance(LIMIT, ORDER, PLANNED)),
     "steps": claim(f"{AT}: steps, Eq. 68", "Appendix B.2, Eq. 68"),
     "steps, finite": claim(f"{AT}: steps, order finite", FINITE, kind="finding"),
     "alpha": claim(f"{AT}: norm of the input weights α, Eq. 81", "Eq. 81"),
@@ -188,7 +194,7 @@ def _trained(data: xr.Dataset, rate: float) -> list[Claim]:
         as_finite("steps", time, finite),
         sentence("alpha").equals(alpha.mean(), last_norm, limit + by_alpha),
         as_finite("alpha", alpha, norms[0]),
-        sentence("constant").at_most(abs(moved).mean(), LIMIT, mean_tolerance(moved, "seeds")),
+        sentence("constant").at_most(intervals.of_mean(abs(moved), "seeds"), LIMIT),
         as_finite("beta", beta, norms[1]),
     ]
 

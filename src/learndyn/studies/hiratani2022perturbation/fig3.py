@@ -25,7 +25,8 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies import intervals
+from learndyn.studies.claims import PLANNED, Claim, Tolerance, claim
 from learndyn.studies.hiratani2022perturbation import _model, _trajectories
 from learndyn.studies.hiratani2022perturbation._model import L_H, L_X, L_Y, NOISE, SEEDS
 from learndyn.studies.hiratani2022perturbation._trajectories import when
@@ -35,6 +36,11 @@ from learndyn.theory.perturbation import wide
 from learndyn.theory.perturbation.setting import PerturbationSetting
 
 TITLE = "Node perturbation with label noise, and with normalised rows"
+DIFFERS = (
+    "sizes, noise and 10 seeds are the paper's; rates and widths of D are not in the "
+    "supplement, here 0.25 to 1 η* and 100 to 10⁴; C, which it does not describe, is our "
+    "reading"
+)
 SEEN = ("epsilon", "alpha")
 THEORIES = ("full", "finite", "finite, rate + 4.4 %")
 SOONER = 1.5  # a return is expected where the recursion's comes that much before the end ...
@@ -47,9 +53,10 @@ SIGNAL = "4.4 % of the signal (Eq. 57) as a larger rate"
 EXPECTED = f"the recursion is back so much before the end, or below {FAR:g} of its first error"
 CLAIMS = {
     "back": claim(f"{AT}, {{end:g}} steps: the error is back before {SOONER:g} times the "
-                  "recursion's time, fraction of seeds", "Fig. 3A, Eq. 84", because=EXPECTED),
+                  "recursion's time, fraction of seeds", "Fig. 3A, Eq. 84", because=EXPECTED,
+                  rate=PLANNED),
     "not back": claim(f"{AT}, {{end:g}} steps: no error is back, fraction of seeds",
-                      "Fig. 3A, Eq. 84", because=EXPECTED),
+                      "Fig. 3A, Eq. 84", because=EXPECTED, rate=PLANNED),
     "return": claim(f"{AT}: log of the steps after which the error is back, order finite", FINITE,
                     kind="finding", because=SIGNAL),
     "lowest": claim(f"{AT}: log of the lowest error over the first, Eq. 68",
@@ -58,12 +65,20 @@ CLAIMS = {
                             kind="finding"),
     "nullcline": claim(f"{AT}: lowest error over the nullcline, Eq. 85", "Eq. 85, Fig. 3B"),
     "below": claim(f"{ROWS}: last error below the lowest without, fraction of networks",
-                   "Eq. 108, Fig. 3D", because="an order, network by network"),
+                   "Eq. 108, Fig. 3D", because="an order, network by network", rate=PLANNED),
     "norm": claim(f"{ROWS}: squared norm of the input weights, largest change", "Eq. 108, Fig. 3D",
                   kind="theorem", because="rounding of every step"),
     "level": claim(f"{ROWS}: error of the last quarter over Eq. 85 at the norm that is kept",
-                   "Eq. 108, Fig. 3D", kind="finding"),
+                   "Eqs. 85, 108, Fig. 3D"),
 }  # fmt: skip
+
+_LEVEL = "Eq. 85, which has no normalised rows, is off by a factor of {} there"
+FAILS = {
+    "paper": {
+        CLAIMS["level"].statement.format(L_h=100): _LEVEL.format(1.7),
+        CLAIMS["level"].statement.format(L_h=10_000): _LEVEL.format(4.8),
+    }
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,12 +238,16 @@ def _on_nullcline(rate: float, c_o: float, epsilon: np.ndarray, alpha: np.ndarra
     """Where the error is lowest, it lies on the nullcline."""
     a = alpha * L_H**-wide.KAPPA
     ratio = xr.DataArray(epsilon / wide.nullcline(a, c_o, L_X, NOISE), dims="seed")
-    # What Eq. 85 leaves out, with coefficients of one.
-    dropped = L_H**-wide.KAPPA + 2 / L_X + 2 / (L_Y * (1 + float(_model.mean_start().beta)))
-    because = f"L_h^(−1/3) and 2 against sizes, {dropped:.2g}, times 2/(2 − c_o a)"
-    limit = Tolerance(dropped * float(np.mean(2 / (2 - c_o * a))), because)
-    within = limit + mean_tolerance(ratio, "seeds")
+    within = _dropped(L_H, c_o, a) + mean_tolerance(ratio, "seeds")
     return CLAIMS["nullcline"].format(rate=rate).equals(ratio.mean(), 1.0, within)
+
+
+def _dropped(L_h: int, c_o: float, a: np.ndarray) -> Tolerance:
+    """What Eq. 85 leaves out, with coefficients of one."""
+    beta = float(_model.mean_start(L_h=L_h).beta)
+    dropped = L_h**-wide.KAPPA + 2 / L_X + 2 / (L_Y * (1 + beta))
+    because = f"L_h^(−1/3) and 2 against sizes, {dropped:.2g}, times 2/(2 − c_o a)"
+    return Tolerance(dropped * float(np.mean(2 / (2 - c_o * a))), because)
 
 
 def _width(one: xr.Dataset) -> list[Claim]:
@@ -245,6 +264,6 @@ def _width(one: xr.Dataset) -> list[Claim]:
         return rows
     a = norms.isel(later=-1).values / L_X * float(L_h) ** -wide.KAPPA
     last = one["normalised"].isel(later=slice(-(one.sizes["later"] // 4), None)).mean("later")
-    ratio = last / wide.nullcline(a, float(one["rows_c_o"]), L_X, NOISE)
-    why = "no theory of normalised rows says how far Eq. 85 holds for them"
-    return [*rows, sentence("level").open(why, ratio.mean(), 1.0)]
+    c_o = float(one["rows_c_o"])
+    ratio = intervals.of_mean(last / wide.nullcline(a, c_o, L_X, NOISE), "networks")
+    return [*rows, sentence("level").equals(ratio, 1.0, _dropped(L_h, c_o, a))]

@@ -6,11 +6,11 @@ E: steps to a target error at the best rate of a ladder, against the width. F: f
 times Xavier's, with every unit's weights kept at their norm (Eq. 108) and without.
 
 The paper preset has SARCOS: its two files, or, if the training file is missing, the test file
-alone, split, which the record and the figure then say. It is shorter than the paper's training of
-10⁴ epochs, 4.4 million steps, to errors of 5; the rates of F are a quarter above the paper's, so
-that weights that are not held diverge in time. The quick preset needs no file: it learns the noisy
-answers of a random network with as many inputs and outputs, and says so. Times are steps; an epoch
-of the paper's 44,484 rows has 444.
+alone, split, which the record and the figure then say. It is short: the supplement states 10⁴
+epochs, 4.4 million steps, for Fig. S3 A. Panel A has the errors 50 and 15 instead of 50 and 5; the
+rates of F are a quarter above the paper's, so that weights that are not held diverge in time. The
+quick preset needs no file: it learns the noisy answers of a random network with as many inputs and
+outputs, and says so. Times are steps; an epoch of the paper's 44,484 rows has 444.
 
 Notes: docs/results/hiratani2022perturbation/fig4/notes.md.
 """
@@ -22,45 +22,38 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies.claims import PLANNED, Claim, Tolerance, claim
 from learndyn.studies.hiratani2022perturbation import _cosines, _curves, _readings, _times
 from learndyn.studies.hiratani2022perturbation._decay import regularised
-from learndyn.studies.hiratani2022perturbation._intervals import (
-    ends,
-    mean_claim,
-    surely_above,
-    surely_below,
-)
+from learndyn.studies.hiratani2022perturbation._intervals import surely_above, surely_below
 from learndyn.studies.hiratani2022perturbation._readings import DOES_NOT_RISE, ENDS_BELOW, SOONER
 from learndyn.studies.hiratani2022perturbation._tasks import Task, motor, network
 from learndyn.studies.registry import Report
 
 TITLE = "Node perturbation on a motor task: cosines, resurging error, widths, normalisation"
+DIFFERS = (
+    "cosines at errors 50 and 15 instead of 50 and 5, target 40 instead of 5, at most 20,000 "
+    "steps, rates of F 1.25 times the paper's; without SARCOS's training file, a split of its "
+    "test file"
+)
 CLAIMS = {
     **_cosines.CLAIMS,
-    "later": mean_claim("cosine of the first layer's updates is smaller the more is learnt: "
+    "later": claim("cosine of the first layer's updates is smaller the more is learnt: "
                         "logarithm of the ratio at the later and the earlier level",
                         "Fig. 4A, Appendix C", kind="finding"),
     "returns": claim("the error resurges at a fixed rate: at the largest of the rates every run "
                      "halves its error, and then returns to where it began: fraction of runs",
                      "Fig. 4B, Appendix C",
-                     within=Tolerance(0.0, "the paper's instability has no exception")),
-    "grows": mean_claim("weights of the first layer grow more than under SGD at the same rates: "
+                     within=Tolerance(0.0, "the paper's instability has no exception", PLANNED)),
+    "grows": claim("weights of the first layer grow more than under SGD at the same rates: "
                         "logarithm of the ratio of the growths of ‖W_1‖², mean over rates",
                         "Fig. 4C, Appendix C"),
-    "sooner": mean_claim(SOONER, "Fig. 4D, Appendix C"),
+    "sooner": claim(SOONER, "Fig. 4D, Appendix C"),
     **{f"times, {key}": sentence for key, sentence in _times.CLAIMS.items()},
-    "normalised": mean_claim("with every unit's weights kept at their norm "
+    "normalised": claim("with every unit's weights kept at their norm "
                              f"{ENDS_BELOW}, largest over widths",
                              "Eq. 108, Fig. 4F, Appendix C"),
-    "does not rise": mean_claim(DOES_NOT_RISE, "Fig. 4F, Appendix C"),
-}  # fmt: skip
-FAILS = {
-    "paper": {
-        CLAIMS["normalised"].name:
-            "14 of 15 runs end lower with their weights held; where the others do not diverge "
-            "within 20 000 steps, the difference is smaller than the seeds' scatter",
-    }
+    "does not rise": claim(DOES_NOT_RISE, "Fig. 4F, Appendix C"),
 }  # fmt: skip
 
 
@@ -193,7 +186,7 @@ def check(data: xr.Dataset) -> list[Claim]:
     plain, kept = (data[name].rename(norm_step="step") for name in ("plain", "normalised"))
     return [
         *_cosines.check_cosines(data, "Fig. 4A, Appendix C"),
-        _later(data),
+        surely_below(CLAIMS["later"], _later(data), 0.0),
         CLAIMS["returns"].at_least(lost, 1.0),
         surely_above(CLAIMS["grows"], grown, 0.0),
         surely_below(CLAIMS["sooner"], _readings.rise_exponents(curves), 0.0),
@@ -203,9 +196,7 @@ def check(data: xr.Dataset) -> list[Claim]:
     ]
 
 
-def _later(data: xr.Dataset) -> Claim:
+def _later(data: xr.Dataset) -> xr.DataArray:
     """Where errors fall to a floor, gradients of examples agree less the more is learnt."""
     first = data["cosine_measured"].sel(layer="first")
-    ratio = xr.ufuncs.log(first.isel(level=-1) / first.isel(level=0)).mean("width")
-    made, (lowest, highest) = surely_below(CLAIMS["later"], ratio, 0.0), ends(ratio)
-    return made.open("the seeds do not say which") if lowest < 0 < highest else made
+    return xr.ufuncs.log(first.isel(level=-1) / first.isel(level=0)).mean("width")

@@ -16,7 +16,7 @@ from learndyn.theory.committee.plateau import erf as erf_plateau
 from learndyn.theory.committee.plateau import erf_uniform
 from learndyn.theory.committee.setting import CommitteeSetting
 
-BETA, ETA, SIGMA_J = 0.25, 0.1, 0.01  # of Figs. 4 and 17 to 19
+BETA, ETA, SIGMA_J = 0.25, 0.1, 0.01  # stated for Figs. 17 and 19; Figs. 4 and 18 do not state β
 LATE_M, LATE_ETA, LATE_BETA = 2, 0.25, 1.0  # of Figs. 6, right, and 20
 SETTLED = "how much the error still changes: |dε/dα| · max(α, τ/2)"
 LAST = 2.0  # e-folds over which growth is fitted

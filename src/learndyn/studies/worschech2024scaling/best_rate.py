@@ -29,6 +29,7 @@ from learndyn.theory.committee.late_stage import best_rate, power_law
 from learndyn.theory.committee.power_law import learning_curve
 
 TITLE = "The best learning rate of power-law erf students over β and K, and the error it leaves"
+DIFFERS = "ours: the paper has no such figure"
 MIDDLE, LAST = 0.5, 0.75  # of the window, in ln α
 CROSS = {"ms": 7, "mew": 1.2}
 SOURCE = "late stage with its noise, to first order"

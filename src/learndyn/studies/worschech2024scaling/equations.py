@@ -21,6 +21,7 @@ from learndyn.studies.registry import Report, cases
 from learndyn.studies.worschech2024scaling._misprints import MEASUREMENTS, Params
 
 TITLE = "Misprints: printed, corrected and measured values of twelve equations"
+DIFFERS = "the paper has no such figure"
 LEFT, EXACT = 1e-13, 2e-13  # end of the figure's axis; below, deviations are drawn as arrows
 QUANTITIES = {  # of the equations, with the sizes that they are measured at
     "6": "ε_g of a linear student, η = 0.5, α = 2",

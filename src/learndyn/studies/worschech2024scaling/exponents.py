@@ -20,6 +20,7 @@ from learndyn.studies.worschech2024scaling._linear import units
 from learndyn.theory.committee.power_law import corrections, learning_curve
 
 TITLE = "Fitted exponents of Eq. 8 against β, with and without the finite-L term"
+DIFFERS = "Sec. 4.2 has no figure of exponents; here L = 128 to 10⁵ and β = 0.1 to 1.5"
 SMALL = 0.5  # β up to which the finite-L term is as large as the power law itself
 READ = 0.2  # relative accuracy that the paper's exponent is read with
 _CORRECTED = claim("β = {beta:g}, L = {L}: exponent in the window",

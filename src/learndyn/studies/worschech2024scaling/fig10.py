@@ -16,6 +16,7 @@ from learndyn.studies.registry import Report, cases
 from learndyn.studies.worschech2024scaling import _modes
 
 TITLE = "Coefficients of the modes at η = 1 against k, for many L (β = 0.1 and 1)"
+DIFFERS = "L = 1000 and 10⁴ are added to the paper's 10 to 125"
 SIZES = (10, 20, 30, 40, 50, 75, 100, 125)  # of the paper
 CLAIMS = {
     "sum": claim("Σ b_k = T^(0) = 1 for every L up to {L}: largest deviation", "Eqs. 56 and 57",

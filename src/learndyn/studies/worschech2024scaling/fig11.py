@@ -15,6 +15,7 @@ from learndyn.studies.registry import Report, cases
 from learndyn.studies.worschech2024scaling._modes import coefficient, largest_deviation, modes
 
 TITLE = "Coefficients of the modes against the eigenvalues, L = 40, for many β and η"
+DIFFERS = "sizes are those that the paper states; η = 0.005 and 0.01 are added"
 _DEVIATION = "max |ln(L b_k λ̃_k/λ_k)|, L = {L}"
 CLAIMS = {
     "limit": claim("b_k = 1/L to order η: max |L b_k − 1| at η = {eta:g} over that at {half:g}",

@@ -17,6 +17,7 @@ from learndyn.studies.worschech2024scaling import _modes
 from learndyn.studies.worschech2024scaling._sums import VISIBLE
 
 TITLE = "Spectrum of B = 2 A₁ + ϵ U against that of the data, for many L"
+DIFFERS = "L = 1000 and 10⁴ are added to the paper's 10 to 150"
 SIZES = (10, 15, 20, 25, 50, 75, 100, 125, 150)  # of the paper
 # The last two are what a rank-one matrix does to a spectrum: trace and interlacing.
 CLAIMS = {

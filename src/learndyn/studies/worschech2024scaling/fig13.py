@@ -20,6 +20,7 @@ from learndyn.theory.committee.power_law import corrections, learning_curve
 from learndyn.theory.committee.setting import CommitteeSetting
 
 TITLE = "Eq. 6 against Eq. 8 for three learning rates"
+DIFFERS = "none known: sizes are those that the paper states, with σ_J = 10⁻⁹ for 0"
 CLAIMS = {
     "above": claim("Eq. 6 over Eq. 8, smallest over α and η",
                    "Sec. 4.1: consistently above the small learning rate solution",

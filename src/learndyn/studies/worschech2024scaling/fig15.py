@@ -24,6 +24,7 @@ from learndyn.theory.committee.power_law import features, given_frame
 from learndyn.theory.committee.setting import CommitteeSetting
 
 TITLE = "Generalisation error with N_l trained coordinates, outside the eigenbasis"
+DIFFERS = "none known: sizes are those that the paper states"
 SOURCE = "Eqs. 83 and 84, the factors in an order that exists"  # of the curves
 CLAIMS = {
     "first curve": _linear.FOLLOWS
@@ -50,6 +51,7 @@ class Params:
     key: int = 0
 
 
+PARTS = {"directions": "n"}
 PRESETS = {
     "quick": Params(),
     "paper": Params(N=256, directions=(50, 100, 150, 200), horizon=1e4, points=25, starts=300),

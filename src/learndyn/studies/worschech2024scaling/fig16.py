@@ -19,6 +19,7 @@ from learndyn.studies.worschech2024scaling._linear import units
 from learndyn.theory.committee.power_law import features, given_frame, random_frame
 
 TITLE = "Asymptotic error against the trainable directions N_l, in and outside the eigenbasis"
+DIFFERS = "N, β and 100 frames are the paper's; σ_J is not stated, here 0.01"
 READ = 0.2  # relative, to which two exponents are the same
 LEVEL = 0.001  # chance of a false alarm in each claim on random frames
 CLAIMS = {

@@ -20,6 +20,10 @@ from learndyn.studies.registry import Report, cases
 from learndyn.studies.worschech2024scaling import _erf
 
 TITLE = "Plateau of the error against its approximate and its exact fixed point (Fig. 17)"
+DIFFERS = (
+    "L = 100 is added to the paper's 2, 8, 10, 12, with σ_J = 10⁻⁶ instead of 0.01; N is "
+    "rounded down to a multiple of L"
+)
 CLAIMS = {
     "exact": claim("L = {L}: error on the plateau, exact fixed point",
                    "Fig. 17; fixed point of the flow", kind="finding", because=_erf.SETTLED),

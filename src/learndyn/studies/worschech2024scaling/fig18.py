@@ -27,6 +27,10 @@ from learndyn.theory.committee.plateau import erf_uniform
 from learndyn.theory.committee.setting import CommitteeSetting
 
 TITLE = "Order parameters of powers 4 and 6 on the plateau, L = 10, K = M = 4 (Fig. 18)"
+DIFFERS = (
+    "sizes are the paper's; β is not stated, here 0.25 as in Fig. 17; 20 more teachers are "
+    "drawn for Eq. 98"
+)
 FIXED = "App. C.2, Fig. 18; exact fixed point"
 CLAIMS = {
     "R": claim("R^({l}) on the plateau has the {M} heights of the fixed point", FIXED,

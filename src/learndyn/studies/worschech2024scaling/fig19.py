@@ -23,6 +23,10 @@ from learndyn.theory.committee import errata
 from learndyn.theory.committee.plateau import erf_uniform
 
 TITLE = "Length of the plateau against the number of levels and of hidden units (Fig. 19)"
+DIFFERS = (
+    "L of the right panel is not stated, here 10 as in Fig. 4; runs last 16 mean times of "
+    "growth instead of to α = 7000 and 10,000"
+)
 SMALL = f"{100 * _erf.LINEAR:g} % of R*"
 CLAIMS = {
     "L": claim("time of growth on the plateau falls with L (ratio nearest to one)",

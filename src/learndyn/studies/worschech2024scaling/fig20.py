@@ -19,6 +19,7 @@ from learndyn.studies.worschech2024scaling import _erf
 from learndyn.theory.committee.late_stage import erf_symmetric
 
 TITLE = "The late stage of K = M = 2: Eqs. 121 and 122, and what they leave out"
+DIFFERS = "none known: sizes are those that the paper states"
 M, ETA, BETA = _erf.LATE_M, _erf.LATE_ETA, _erf.LATE_BETA
 EXCELLENT = 0.1  # what the paper's word is read as
 CLAIMS = {

@@ -35,6 +35,10 @@ from learndyn.theory.committee import errata
 from learndyn.theory.committee.power_law import features
 
 TITLE = "Generalisation error against time with N_l trained directions"
+DIFFERS = (
+    "right: 5000 images of CIFAR-10, drawn with replacement, instead of about 10⁶ of CIFAR-5m; "
+    "all else is as the paper states"
+)
 CONVERGED = 0.01  # of the asymptote, what trained directions may still add where it is measured
 GAUSSIAN, IMAGES = "N(0, Σ)", "images"
 LIFT = {

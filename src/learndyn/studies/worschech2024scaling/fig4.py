@@ -38,6 +38,7 @@ from learndyn.theory.committee.dynamics.moments import moment
 from learndyn.theory.committee.plateau import erf_uniform
 
 TITLE = "Symmetric plateau of the order parameters and its length, L = 10, K = M = 4 (Fig. 4)"
+DIFFERS = "sizes are the paper's; β is not stated, here 0.25 as in Fig. 17"
 PRINTED_TIME, PRINTED_LENGTH = 239, 2751  # App. C.4
 LEFT, CENTRE = "Sec. 5.1.1, Fig. 4 left", "Sec. 5.1.1, Fig. 4 centre"
 MIX = "the {modes} growth times mix; growth is linear up to 2 % of R*"
@@ -60,7 +61,8 @@ CLAIMS = {
                because="rounding").erratum(f"{PRINTED_TIME}, half of it", PRINTED_TIME),
     "growth": claim("e-folding time of R on the plateau, of {modes} exact ones",
                     "App. C.4; Jacobian of the flow",
-                    because="{low:.0f} … {high:.0f} mix; growth is linear up to 2 % of R*")
+                    because="{low:.0f} … {high:.0f} mix; growth is linear up to 2 % of R*",
+                    rate=0.9)
     .erratum(str(PRINTED_TIME), PRINTED_TIME),
     "length": claim(f"e-folds from α = {SETTLING:g} τ until students are apart by 2 % of R*: "
                     "ln(0.02 R*/σ)", "Eq. 117, App. C.4", because=MIX)

@@ -40,6 +40,11 @@ from learndyn.studies.worschech2024scaling._model import committee_system
 from learndyn.theory.committee.power_law import learning_curve
 
 TITLE = "The asymptotic regime: error ∝ α^(−β/(1+β)), and Eq. 17 against the flow"
+DIFFERS = (
+    "left: 10 flows instead of 10 simulations, five students at β = 1 to α = 2·10⁴ instead of "
+    "5·10⁴; K = M = 4, 8 are added, to 5·10⁵ and 5·10⁶; right: N is not stated, 9000 as in Fig. "
+    "20"
+)
 NEAR = 0.25  # |J − B|/|B| up to which a run is called late
 UNITS_BETA = 1.5  # of further units: finite L matters least there
 EARLY = "not asymptotic where the fit begins"

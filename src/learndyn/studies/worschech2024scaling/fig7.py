@@ -17,6 +17,7 @@ from learndyn.studies.worschech2024scaling._linear import units
 from learndyn.theory.committee.power_law import learning_curve
 
 TITLE = "Sum and integral: the corrections of order 0 and the worst-case bound"
+DIFFERS = "the left rate is 1/(2λ₊) = 0.0095; the caption prints about 0.001 for it"
 CLAIMS = _sums.CLAIMS | {
     "rate": claim("η at which order 0 is enough from α = 1 on: 1/(2λ₊)", "Fig. 7, caption",
                   within=Tolerance(5e-5, "digits of the corrected number"))

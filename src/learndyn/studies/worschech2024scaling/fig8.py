@@ -14,6 +14,7 @@ from learndyn.studies.registry import Report, cases
 from learndyn.studies.worschech2024scaling import _sums
 
 TITLE = "Sum and integral with corrections of order 0, for β = 0.5 and 0.01"
+DIFFERS = "none known: sizes are those that the paper states"
 _ALONE = "{panel}: integral alone over the sum, at ten times α = 1/(2ηλ₊)"
 CLAIMS = _sums.CLAIMS | {
     "close": claim(f"{_ALONE}, approximates", "App. B.2, before Eq. 50", within=_sums.VISIBLE),

@@ -16,6 +16,7 @@ from learndyn.studies.worschech2024scaling import _sums
 from learndyn.theory.committee.power_law import corrections
 
 TITLE = "Sum, two gamma functions (Eq. 50) and one (Eq. 52), for β = 1 and 0.01"
+DIFFERS = "none known: sizes are those that the paper states"
 _RATIO = "{panel}: Eq. 52 over the sum, at 2ηλ₊α = {x:g}"
 CLAIMS = {
     "decay": claim("{panel}: rate at which the second gamma function decays, per 2ηλ₊α",

@@ -27,6 +27,7 @@ from learndyn.theory.committee import errata
 from learndyn.theory.committee.plateau import erf_uniform
 
 TITLE = "Approximate formulas of the plateau against Newton's fixed point and the Jacobian"
+DIFFERS = "ours: the paper has no such figure"
 POINT, MISS = "of Newton's fixed point", "largest miss in squared unevenness of T"
 ITERATION = "rounding of the iteration"
 ROOT = "eigenvalues of a matrix that is not normal: square root of the rounding"

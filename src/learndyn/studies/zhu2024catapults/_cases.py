@@ -45,7 +45,10 @@ IMAGES = {
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """Inputs, training examples of networks with two and four layers, held-out ones; widths."""
+    """Inputs, training examples of networks with two and four layers, held-out ones; widths.
+
+    Seeds are counted from `key`; a part of them begins at `first_seed`.
+    """
 
     dim: int = 40
     n: int = 320
@@ -53,6 +56,7 @@ class Sizes:
     held_out: int = 800
     shallow: int = 256
     deep: int = 96
+    first_seed: int = 0
 
     @property
     def label(self) -> str:
@@ -138,7 +142,8 @@ def over_tasks(
     run: Callable[[Any, str, int], xr.Dataset], params: Any, report: Report
 ) -> xr.Dataset:
     """`run(params, task, seed)` for all tasks and seeds of the parameters, by `task` and `seed`."""
-    work = [(name, params.key + i) for name in params.tasks for i in range(params.seeds)]
+    first = params.key + params.first_seed
+    work = [(name, first + i) for name in params.tasks for i in range(params.seeds)]
     rows = [run(params, name, seed) for name, seed in cases(work, report)]
     starts = range(0, len(rows), params.seeds)
     tasks = [xr.concat(rows[i : i + params.seeds], "seed") for i in starts]

@@ -4,8 +4,8 @@ As Fig. 4.9 at ½ η_crit, and also at η_crit/40. At the small rate steps hardl
 examples they see, and all batch sizes take the same number of steps: in units of 1/η as many as the
 runs with the largest batch at the large rate. Alignment and test loss are those at the smallest
 validation loss. "Little effect" is read as at most a quarter of the effect at the large rate, by
-the far end of Student's interval of the differences between the smallest and the largest batch. The
-quick preset has the rank-2 target only.
+the differences between the smallest and the largest batch of each seed. Beside rank 2 the paper
+preset has rank 4, where Fig. C.23 has rank 3. The quick preset has the rank-2 target only.
 
 Notes: docs/results/zhu2024catapults/fig4_10/notes.md.
 """
@@ -17,34 +17,38 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies import intervals
+from learndyn.studies.claims import PLANNED, Claim, Interval, claim
 from learndyn.studies.registry import Report
-from learndyn.studies.statistics import student_interval
 from learndyn.studies.zhu2024catapults._cases import PAPER, SHALLOW, Sizes, drawn_case, over_tasks
 from learndyn.studies.zhu2024catapults._drawing import against, curves
 from learndyn.studies.zhu2024catapults._features import over_batches
 from learndyn.studies.zhu2024catapults._ordering import growing_as_batches_shrink
 
 TITLE = "At a small learning rate the batch size changes neither alignment nor test loss"
+DIFFERS = (
+    "batches of 50, 10, 5 instead of 2000 to 5; ranks 2 and 4, where Fig. C.23 has 2 and 3; "
+    "SVHN and CelebA are not run; 5 runs instead of 3, no biases"
+)
 RATES = {"large": 1 / 2, "small": 1 / 40}  # over η_crit
 SOURCES = {"rank2": "Fig. 4.10 (a)", "rank4": "Fig. C.21 (a)"}
 LITTLE = 1 / 4  # of the effect at the large rate
 EARLY = 2.0  # readings at the small rate lie at this power of equal distances
 _QUARTER = "a quarter of the change at the large rate"
 CLAIMS = {
-    "alignment": claim("{task}, large rate: smaller batches raise the AGOP alignment: t of the "
+    "alignment": claim("{task}, large rate: smaller batches raise the AGOP alignment: mean "
                        "slope against −log b", "{source}"),
-    "test": claim("{task}, large rate: smaller batches lower the test loss: t of the slope against "
+    "test": claim("{task}, large rate: smaller batches lower the test loss: mean slope against "
                   "−log b", "{source}"),
     "same alignment": claim("{task}, small rate: the AGOP alignment changes little with the batch "
-                            "size, far end of the interval", "{source}", because=_QUARTER),
-    "same test": claim("{task}, small rate: the test loss changes little with the batch size, far "
-                       "end of the interval", "{source}", because=_QUARTER),
+                            "size, what is left of a quarter of the change at the large rate",
+                            "{source}", because=_QUARTER),
+    "same test": claim("{task}, small rate: the test loss changes little with the batch size, what "
+                       "is left of a quarter of the change at the large rate", "{source}",
+                       because=_QUARTER),
     "catapults": claim("{task}, small rate: no catapults, largest count", "Section 4.4",
-                       because="the rate is below η_crit of every batch"),
+                       because="the rate is below η_crit of every batch", rate=PLANNED),
 }  # fmt: skip
-_SCATTER = "alignments at the smallest validation loss scatter by more than that"
-FAILS = {"paper": {CLAIMS["same alignment"].statement.format(task="rank4"): _SCATTER}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +64,7 @@ class Params(Sizes):
     key: int = 0
 
 
+PARTS = {"tasks": "task", "seeds": "seed"}
 PRESETS = {
     "quick": Params(),
     "paper": Params(
@@ -120,14 +125,19 @@ def _of_task(one: xr.Dataset, name: str) -> list[Claim]:
     return [
         growing_as_batches_shrink(claims["alignment"], large["alignment"]),
         growing_as_batches_shrink(claims["test"], -large["test"]),
-        claims["same alignment"].at_most(*_effects(one["alignment"])),
-        claims["same test"].at_most(*_effects(one["test"])),
+        claims["same alignment"].at_least(_left(one["alignment"]), 0.0),
+        claims["same test"].at_least(_left(one["test"]), 0.0),
         claims["catapults"].at_most(catapults.max(), 0.0),
     ]
 
 
-def _effects(values: xr.DataArray) -> tuple[float, float]:
-    """The effect of the batch size at the small rate, and a quarter of that at the large one."""
+def _left(values: xr.DataArray) -> Interval:
+    """A quarter of the effect at the large rate, less the effect at the small one or its negative.
+
+    Where the smaller of the two is positive, the effect at the small rate is less than a quarter.
+    """
     effect = values.isel(batch=-1) - values.isel(batch=0)
-    ends = student_interval(effect.sel(rates="small"), "seed")
-    return max(abs(float(e)) for e in ends), LITTLE * abs(float(effect.sel(rates="large").mean()))
+    large, small = (effect.sel(rates=rate, drop=True) for rate in ("large", "small"))
+    quarter = LITTLE * float(np.sign(large.mean())) * large
+    both = xr.concat([quarter - small, quarter + small], "sign")
+    return intervals.of_mean(both, "seeds", over="seed", which="least")

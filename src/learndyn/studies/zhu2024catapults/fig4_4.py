@@ -26,33 +26,38 @@ from matplotlib.figure import Figure
 import learndyn as ld
 from learndyn.analysis.catapults import Spike
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies import intervals
+from learndyn.studies.claims import PLANNED, Claim, claim
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.zhu2024catapults import _training as training
 
 TITLE = "Raised learning rates trigger several catapults of gradient descent"
+DIFFERS = (
+    "rates are raised over the current η_crit, and besides as listed in App. C.6, in units of "
+    "η_crit and as printed; three hidden layers for 5-layer, no biases; 3 seeds, 120 steps"
+)
 OVER = 1e3  # losses that are not drawn
 CLAIMS = {
     "catapults": claim("{network}: share of the three rates with a catapult", "Fig. 4.4",
                        because="most: the thesis draws one run"),
     "drop": claim("{network}: ‖K‖ decreases in a rate's catapult: drop, median", "Fig. 4.4",
                   because="“decreases”"),
-    "smaller": claim("{network}: last ‖K‖ over that of the first rate alone, median", "Sec. 4.3",
-                     because="“much smaller ‖K‖”"),
+    "smaller": claim("{network}: last ‖K‖ over that of the first rate alone, median{kept}",
+                     "Sec. 4.3", because="“much smaller ‖K‖”"),
     "top": claim("{network}: share of a catapult in the top eigenspaces, median", "Fig. C.6",
                  because="curves that nearly coincide: a tenth"),
-    "converges": claim("{network}: the last loss over the first, median", "Sec. 4.3",
+    "converges": claim("{network}: the last loss over the first, median of all runs", "Sec. 4.3",
                        because="“ultimately converge”"),
     "diverges": claim("{network}: C.7's own rate diverges from the start: share of runs",
-                      "Fig. C.7", because="as drawn, without exceptions"),
+                      "Fig. C.7", because="as drawn, without exceptions", rate=PLANNED),
     "control": claim("{network}: control at ½ η_crit during the first catapult: rise, median",
                      "Fig. 4.4", kind="finding", because="a tenth is no spike"),
     "last": claim("the last rate of App. C.6 diverges from the start: share of runs",
-                  "Sec. 4.3, App. C.6", because="as stated, without exceptions"),
+                  "Sec. 4.3, App. C.6", because="as stated, without exceptions", rate=PLANNED),
     "listed": claim("C.6's rates in units of the first η_crit: share of rates with a catapult",
-                    "App. C.6", because="as stated, without exceptions"),
+                    "App. C.6", because="as stated, without exceptions", rate=PLANNED),
     "absolute": claim("C.6's rates as absolute numbers: share of rates with a catapult",
-                      "App. C.6", because="as stated, without exceptions"),
+                      "App. C.6", because="as stated, without exceptions", rate=PLANNED),
 }  # fmt: skip
 _BELOW = "a listed rate may lie below η_crit of its time"
 _FAILING = {
@@ -89,13 +94,16 @@ class Params:
     s: int = 10
     absolute: int = 0
     steps: int = 80
-    seeds: int = 3
+    seeds: int = 8
     key: int = 0
 
 
+PARTS = {"networks": "network"}
 PRESETS = {
     "quick": Params(),
-    "paper": Params(data="cifar10", examples=128, width=1024, channels=512, absolute=1, steps=120),
+    "paper": Params(
+        data="cifar10", examples=128, width=1024, channels=512, absolute=1, steps=120, seeds=3
+    ),
 }
 
 
@@ -215,24 +223,28 @@ def check(data: xr.Dataset) -> list[Claim]:
 
 def _of_network(data: xr.Dataset, name: str) -> list[Claim]:
     of = lambda case: training.runs(data.sel(case=case), "seed")
-    raised, claims = of("raised"), {key: each.format(network=name) for key, each in CLAIMS.items()}
+    raised = of("raised")
     catapults = [_catapults(run) for run in raised]
     spikes = [spike for each in catapults for spike in each.values()]
     last = lambda case: np.array([float(run["kernel"][-1]) for run in of(case)])
     smaller = last("raised") / last("first")
-    losses = [float(r["loss"][-1] / r["loss"][0]) for r in raised if not _diverged(r)]
+    ended = smaller[np.isfinite(smaller)]
+    kept = f" (of {len(ended)} runs; {len(raised) - len(ended)} more diverged)"
+    claims = {key: each.format(network=name, kept=kept) for key, each in CLAIMS.items()}
+    # A run that has diverged has no last loss: it counts as infinite.
+    losses = [np.inf if _diverged(r) else float(r["loss"][-1] / r["loss"][0]) for r in raised]
     calm = [
         training.rise(run["loss"][: each[0].end + 1])
         for run, each in zip(of("half"), catapults, strict=True)
         if 0 in each
     ]
     gone = np.mean([_diverged(run) for run in of("diverging")])
-    median = training.median
+    median = intervals.of_median
     return [
-        claims["catapults"].at_least(np.mean([len(each) / 3 for each in catapults]), 2 / 3),
-        claims["drop"].at_least(median(s.kernel_drop for s in spikes), 0.0),
-        claims["smaller"].at_most(median(smaller[np.isfinite(smaller)]), 1.0),
-        claims["top"].at_least(median(s.top_share for s in spikes), 0.9),
+        claims["catapults"].at_least(intervals.of_mean([len(c) / 3 for c in catapults]), 2 / 3),
+        claims["drop"].at_least(median([s.kernel_drop for s in spikes], "catapults"), 0.0),
+        claims["smaller"].at_most(median(ended), 1.0),
+        claims["top"].at_least(median([s.top_share for s in spikes], "catapults"), 0.9),
         claims["converges"].at_most(median(losses), 0.1),
         claims["diverges"].equals(gone, 1.0),
         claims["control"].at_most(median(calm), training.CALM),

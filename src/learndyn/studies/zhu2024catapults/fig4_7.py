@@ -20,29 +20,34 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.analysis.catapults import Spike
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies import intervals
+from learndyn.studies.claims import PLANNED, Claim, claim
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.zhu2024catapults import _training as training
 from learndyn.studies.zhu2024catapults._drawing import panel_figure
 from learndyn.studies.zhu2024catapults._training import Panel
 
 TITLE = "Spikes of stochastic gradient descent are catapults in the top eigendirection"
+DIFFERS = (
+    "rates in units of η_crit, 1.5 where η_crit is not printed (ViT, Figs. C.9, C.11c); 300 "
+    "steps instead of until loss 10⁻³; 5-layer and ViT-4 are our readings, no biases; SVHN is "
+    "not run"
+)
 BATCHES = 4  # number of batches in the examples
 TOP = 2.0  # highest rate of a cycle, over the current η_crit
 LIMIT = 4.0  # bound on the rates of cycles, over the current η_crit
 DEFAULT = {"parameterisation": "standard", "gain": 3**-0.5}  # of PyTorch
-FEW = "two seeds of a small network have too few spikes"
 UNKNOWN = "the thesis does not print the rates of Fig. C.9"
 CLAIMS = {
     "panel": claim("{panel}: share of a spike in the top eigendirection, median", "{source}",
                    because="most of it; few spikes per network"),
     "cycles": claim("{panel}: share of cycles whose rate triggers a spike", "{source}",
-                    because="as drawn, without exceptions"),
+                    because="as drawn, without exceptions", rate=PLANNED),
     "top": claim("share of a spike in the top eigendirection, median of all spikes",
                  "Figs. 4.7, C.9, C.11, C.12",
                  because="curves that nearly coincide: a tenth"),
     "drops": claim("‖K‖ drops at each spike: share of spikes", "Sec. 4.3",
-                   because="“whenever”"),
+                   because="“whenever”", rate=PLANNED),
     "excess": claim("share of spikes over which ‖K‖ drops, minus that of intervals of the same "
                     "length", "Sec. 4.3", kind="finding",
                     because="drops at no more than their base rate would mean nothing"),
@@ -51,7 +56,8 @@ CLAIMS = {
                   because="small oscillations: below what counts as a spike"),
     "controls": claim("in the first quarter of training, spikes of controls over spikes at large "
                       "rates", "Sec. 4.3",
-                      because="few: some batches are above their own critical rate"),
+                      because="few: some batches are above their own critical rate",
+                      rate=PLANNED),
     "SVHN": claim("networks of Fig. 4.7 on two classes of SVHN: spikes in the top eigendirection",
                   "Fig. C.10"),
     "standard": claim("networks in PyTorch's default parameterisation: spikes in the top "
@@ -95,10 +101,11 @@ class Params:
     cyclical: str = "FCN"
     steps: int = 40
     period: int = 20
-    seeds: int = 2
+    seeds: int = 6
     key: int = 0
 
 
+PARTS = {"panels": "panel"}
 PRESETS = {
     "quick": Params(),
     "paper": Params(
@@ -158,10 +165,10 @@ def check(data: xr.Dataset) -> list[Claim]:
     decided = data.sel(panel=[name for name in names if "standard" not in name])
     large = training.runs(decided.isel(rate=0), "panel", "seed")
     spikes = [(run, s) for run in large for s in training.of_batches(run).spikes]
-    top = training.median(s.top_share for _, s in spikes)
+    top = intervals.of_median([s.top_share for _, s in spikes], "spikes")
     drops = np.mean([s.kernel_drop > 0 for _, s in spikes]) if spikes else np.nan
-    excess = drops - np.mean([_base(run, s) for run, s in spikes]) if spikes else np.nan
-    rest = training.median(training.rise(run["rest"]) for run in large)
+    excess = [(s.kernel_drop > 0) - _base(run, s) for run, s in spikes]
+    rest = intervals.of_median([training.rise(run["rest"]) for run in large])
     early = decided.sel(panel=decided["panel"] != "cyclical")
     early = early.isel(time=slice(0, 1 + data.sizes["time"] // 4))
     of_rates, of_controls = (
@@ -175,7 +182,7 @@ def check(data: xr.Dataset) -> list[Claim]:
         *(row for name in names for row in _of_panel(data.sel(panel=name), name)),
         CLAIMS["top"].at_least(top, 0.9),
         CLAIMS["drops"].equals(drops, 1.0),
-        CLAIMS["excess"].at_least(excess, 0.0),
+        CLAIMS["excess"].at_least(intervals.of_mean(excess, "spikes"), 0.0),
         CLAIMS["rest"].at_most(rest, training.RISE),
         CLAIMS["controls"].at_most(of_controls / max(of_rates, 1), 0.5),
         CLAIMS["SVHN"].open("not run: the files of SVHN are not available"),
@@ -188,11 +195,10 @@ def check(data: xr.Dataset) -> list[Claim]:
 def _of_panel(data: xr.Dataset, name: str) -> list[Claim]:
     large = training.runs(data.isel(rate=0), "seed")
     of = lambda key: CLAIMS[key].format(panel=name, source=PANELS[name].source)
-    top = training.median(s.top_share for run in large for s in training.of_batches(run).spikes)
+    shares = [s.top_share for run in large for s in training.of_batches(run).spikes]
     if "standard" in name:
-        return [of("panel").open(UNKNOWN, top)]
-    row = of("panel").at_least(top, 0.5)
-    rows = [row if data.attrs["paper_size"] else row.open(FEW)]
+        return [of("panel").open(UNKNOWN, training.median(shares))]
+    rows = [of("panel").at_least(intervals.of_median(shares, "spikes"), 0.5)]
     if name == "cyclical":
         hit = np.mean([_cycles(run, int(data.attrs["period"])) for run in large])
         rows.append(of("cycles").equals(hit, 1.0))

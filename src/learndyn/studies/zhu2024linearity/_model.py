@@ -93,8 +93,12 @@ def _shift(widths: xr.DataArray, factor: np.ndarray) -> float:
 def exponent_tolerance(
     values: xr.DataArray, widths: xr.DataArray, radius: float = 1.0
 ) -> Tolerance:
-    """How far a mean exponent may be off: chance over seeds, and a factor 1 + radius m^(−1/2)."""
+    """How far a mean exponent may be off: chance over seeds, and finite widths."""
+    return mean_tolerance(values, "seeds") + finite_widths(widths, radius)
+
+
+def finite_widths(widths: xr.DataArray, radius: float = 1.0) -> Tolerance:
+    """By how much a factor 1 + radius m^(−1/2) moves an exponent."""
     times = "" if radius == 1.0 else f", times R = {radius:g}"
     because = f"a relative correction m^(−1/2), coefficient one{times}"
-    finite = Tolerance(abs(_shift(widths, 1 + radius * widths.values**-0.5)), because)
-    return mean_tolerance(values, "seeds") + finite
+    return Tolerance(abs(_shift(widths, 1 + radius * widths.values**-0.5)), because)

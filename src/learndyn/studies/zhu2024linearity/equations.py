@@ -28,6 +28,7 @@ from learndyn.studies.registry import Report
 from learndyn.studies.statistics import LEVEL, mean_tolerance, normal_bound
 
 TITLE = "Errata: the gradient's bound, the activation's slopes, dropped links"
+DIFFERS = "the paper has no such figure"
 DROPPED = 0.2  # p
 INPUTS = 64  # of the networks whose neurons are looked at
 PRINTED_SLOPE = 4 / math.sqrt(27)  # the largest |tanh''|

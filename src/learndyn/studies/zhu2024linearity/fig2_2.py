@@ -1,17 +1,18 @@
 """Fig. 2.2: the largest relative change of the tangent kernel in training, against width.
 
 A DenseNet of three layers (Eqs. A.5-A.6), each weight dropped with probability 1/2, learns ten
-examples by gradient descent; the figure shows max_t ‖K_t − K_0‖/‖K_0‖ for widths 2 … 2¹², five
-runs each, beside m^(−1/2). The text does not name the activation; here it is relu. Each run has its
-own graph, weights and, where they are drawn, inputs.
+examples by gradient descent; the figure shows max_t ‖K_t − K_0‖/‖K_0‖ for widths 2 … 2¹², five runs
+each, beside m^(−1/2). The text does not name the activation; here it is relu. Each run has its own
+graph, weights and, where they are drawn, inputs.
 
 As printed, on images of d = 3072 pixels, this is not reproduced: every neuron sees the input, which
 makes up nearly all of its in-degree d + m or d + 2m, so that the network is nearly linear in few
 weights at small m, and the change grows with m. At d = 16 the power law is seen. It is an upper
 bound: the exponent becomes steeper with width, towards −1; the Hessian norm carries the −1/2 (study
-hessian_norm). The paper preset takes images of CIFAR-10, classes 0 and 2; the quick preset has
-normal inputs of the same size in their place, fewer widths, and fewer steps there, since normal
-inputs are nearly orthogonal. Rates are half of the critical one, 1/λ_max(K_0) for the loss ½ Σ r².
+hessian_norm). The paper preset takes images of CIFAR-10, classes 0 and 2 (those of chapter 3; this
+one names none), and reads the kernel at five times instead of all; the quick preset has normal
+inputs of the same size in their place, fewer widths, and fewer steps there, since normal inputs are
+nearly orthogonal. Rates are half of the critical one, 1/λ_max(K_0) for the loss ½ Σ r².
 
 Notes: docs/results/zhu2024linearity/fig2_2/notes.md.
 """
@@ -28,9 +29,10 @@ import learndyn as ld
 from learndyn.numerics.lanczos import formed
 from learndyn.plotting import legend, panels
 from learndyn.problems.readers.files import cifar10
-from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies import intervals
+from learndyn.studies.claims import PLANNED, Claim, Tolerance, claim
 from learndyn.studies.registry import Report, cases
-from learndyn.studies.statistics import exponents, mean_bound
+from learndyn.studies.statistics import exponents
 from learndyn.studies.zhu2024linearity._drawing import half, over_width, width_axes
 from learndyn.studies.zhu2024linearity._model import (
     HALF,
@@ -39,6 +41,10 @@ from learndyn.studies.zhu2024linearity._model import (
 )
 
 TITLE = "The change of the tangent kernel in training against width, half of the links dropped"
+DIFFERS = (
+    "10 images, widths and 5 runs are the thesis's; activation, rate and classes are not "
+    "stated, here relu, half the critical rate, 0 and 2; normal inputs of d = 16 are added"
+)
 EXAMPLES, PIXELS, SMALL = 10, 3072, 16
 CLASSES = (0, 2)
 MEAN, SCALE = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)  # of the channels
@@ -48,16 +54,17 @@ POWER = 0.9  # chance with which an effect that is there is told from none
 CONVERGED = 1e-2  # of the first loss
 CLAIMS = {
     "converges": claim("training converges at all widths: fraction of runs", "Section 2.3",
-                       within=Tolerance(0.0, f"a last loss below {CONVERGED:g} of the first")),
+                       within=Tolerance(0.0, f"a last loss below {CONVERGED:g} of the first",
+                                        PLANNED)),
     "printed": claim(f"d = {PIXELS}, as printed: exponent of the kernel's change over width",
                      "Fig. 2.2"),
     "grows": claim(f"d = {PIXELS}: the change grows with the width, exponent", "Fig. 2.2",
                    kind="finding", rate=POWER,
-                   because="above zero by more than chance, Student's t, 1 %"),
+                   because="a sign"),
     "small": claim(f"d = {SMALL}: exponent of the kernel's change over width", "Fig. 2.2"),
     "steeper": claim(f"d = {SMALL}: the change falls faster in the end, exponent over the wider "
                      "half of the widths", "Fig. 2.2", kind="finding", rate=POWER,
-                     because="below −1/2 by more than chance, Student's t, 1 %"),
+                     because="an order"),
 }  # fmt: skip
 
 
@@ -171,7 +178,7 @@ def check(data: xr.Dataset) -> list[Claim]:
     return [
         CLAIMS["converges"].equals(share, 1.0),
         CLAIMS["printed"].equals(printed.mean(), HALF, within),
-        CLAIMS["grows"].at_least(printed.mean(), mean_bound(printed, "seed")),
+        CLAIMS["grows"].at_least(intervals.of_mean(printed), 0.0),
         CLAIMS["small"].equals(small.mean(), HALF, exponent_tolerance(small, change["width"])),
-        CLAIMS["steeper"].at_most(wider.mean(), HALF - mean_bound(wider, "seed")),
+        CLAIMS["steeper"].at_most(intervals.of_mean(wider), HALF),
     ]

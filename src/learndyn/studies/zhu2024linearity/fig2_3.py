@@ -39,6 +39,10 @@ from learndyn.studies.zhu2024linearity._model import (
 )
 
 TITLE = "Bottleneck neurons: two, half of a layer, and all fed by one"
+DIFFERS = (
+    "the figure is a drawing; here networks of width 32 to 256, and to 32,768 where every "
+    "neuron is a bottleneck"
+)
 TWO, OWN, ONE = "two", "all, each fed by its own", "all, fed by one"
 POWER = 1.5  # of ln m in the largest |v| w² of m
 EXPONENT = "bottleneck neurons: exponent of the Hessian norm over width"

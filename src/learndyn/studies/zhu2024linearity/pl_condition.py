@@ -21,7 +21,8 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies import intervals
+from learndyn.studies.claims import PLANNED, Claim, Tolerance, claim
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.statistics import exponents, mean_tolerance
 from learndyn.studies.zhu2024linearity._drawing import half, over_width, width_axes
@@ -31,9 +32,11 @@ from learndyn.studies.zhu2024linearity._model import (
     Weighted,
     drawn,
     exponent_tolerance,
+    finite_widths,
 )
 
 TITLE = "The PL* condition: λ_min of the tangent kernel in a ball, and under a non-linear output"
+DIFFERS = "Sec. 2.4 has no figure; here widths 16 to 512 and 5 examples"
 OUTPUTS = ("identity", "tanh")
 DEPTHS = (2, 3, 4)
 HIDDEN = 32  # width of the networks of Prop. 2.4.4
@@ -46,12 +49,12 @@ CLAIMS = {
     "change": claim("exponent over width of the largest change of λ_min in the ball",
                     "Section 2.4"),
     "left": claim("smallest fraction of λ_min left in the ball, R = {radius:g}, largest width",
-                  "Section 2.4", because="a half, so that μ = λ_min(w_0)/2"),
+                  "Section 2.4", because="a half, so that μ = λ_min(w_0)/2", rate=PLANNED),
     "tanh": claim("tanh output: the change of λ_min in the ball stays, exponent minus that under "
                   "identity", "Section 2.4", kind="finding"),
     "speed": claim("{output} output: decay of the loss over the promised one, smallest",
-                   "Section 2.4", because="(1 − η λ_min)^t bounds the loss of a descent at "
-                   "η ≤ 1/λ_max, λ_min the smallest seen"),
+                   "Section 2.4", rate=PLANNED, because="(1 − η λ_min)^t bounds the loss of a "
+                   "descent at η ≤ 1/λ_max, λ_min the smallest seen"),
     "drift": claim("drift of the kernel in training: exponent under tanh output minus that under "
                    "identity", "Section 2.4", because="under identity the kernel changes by "
                    "m^(−1/2) at most, under tanh by order one"),
@@ -200,11 +203,11 @@ def check(data: xr.Dataset) -> list[Claim]:
     ]
     return [
         CLAIMS["condition"].at_least(data["ratio"].min(), 1.0),
-        CLAIMS["change"].at_most(linear.mean(), HALF, exponent_tolerance(linear, widths)),
+        CLAIMS["change"].at_most(intervals.of_mean(linear, "seeds"), HALF, finite_widths(widths)),
         CLAIMS["left"].format(radius=data.attrs["radius"]).at_least(left.min(), LEFT),
         CLAIMS["tanh"].equals(more.mean(), -HALF, exponent_tolerance(more, widths)),
         *speeds,
-        CLAIMS["drift"].at_least(drifts.mean(), -HALF),
+        CLAIMS["drift"].at_least(intervals.of_mean(drifts, "seeds"), -HALF),
         *(row for L in data["depth"].values for row in _at_start(L, data["square"].sel(depth=L))),
     ]
 

@@ -3,15 +3,16 @@
 Rates are in units of η_crit = n/λ_max(K), of each run's own kernel on all its training examples;
 SGD has the same unit. All rates of a run train for the same time, rate × steps, so that those below
 η_crit follow one flow; "best" is over the readings on the way, of which the start is the first.
-Runs differ in their examples and weights; logarithms of losses are averaged over runs. The thesis
-does not say how long it trains, nor up to which rate its observations go: here up to `RANGE`.
-Bounds leave room for the scatter of the runs, at most `ROOM`: with more they would exclude little.
-That room is stored with the data.
+Runs differ in their examples and weights; logarithms of losses are averaged over runs, and the
+interval of a mean decides. The thesis does not say how long it trains. Super-critical rates are
+those below η_max = 2 η_crit (Theorem B.7.1); the "range beyond η_crit" in which losses decrease,
+whose end it does not say, ends at `RANGE` here. A run that diverges keeps its best reading.
 """
 
 import dataclasses
+import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,19 +22,21 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies import intervals
+from learndyn.studies.claims import PLANNED, Claim, Tolerance, claim
 from learndyn.studies.registry import Report, cases
-from learndyn.studies.statistics import LEVEL, student_bound
 from learndyn.studies.zhu2024quadratic._model import WEIGHTS, rng_of, stacked, top_kernel, twin
 from learndyn.studies.zhu2024quadratic._tasks import Panel, network, rule, task
 
 MODELS = "f", "f_lin", "f_quad"
 NEARLY = 0.05  # "nearly identical"
-ROOM = 0.1  # the widest for chance, in logarithms
+POINT = 0.01  # of accuracy
+MAX = 2.0  # η_max, in units of η_crit
 RANGE = 1.6  # end of the "range of values beyond η_crit", in its units
 STRIDE = 100  # of seeds between panels' keys
 SMALL: dict[str, Any] = {"test": 300, "steps": 100, "readings": 20,
-                         "rates": (0.6, 0.9, 1.2, 1.5, 2.4)}  # fmt: skip
+                         "runs": 10, "rates": (0.6, 0.9, 1.2, 1.5, 1.8, 2.4)}  # fmt: skip
+NO_EXCEPTIONS = Tolerance(0.0, "no exceptions", PLANNED)
 CLAIMS = {
     "identical": claim("{panel}: sub-critical rates, all three models have nearly identical best "
                        "test losses, largest difference of their logarithms", "{source}",
@@ -44,20 +47,39 @@ CLAIMS = {
     "decreases": claim("{panel}: {model}, it decreases with the rate in a range beyond η_crit, "
                        "slope of its logarithm against η/η_crit", "{source}", because="a sign"),
     "accuracy": claim("{panel}: super-critical rates, best test accuracy of {model} is not below "
-                      "that at sub-critical ones, mean gain", "{source}", rate=0.97,
-                      because="two standard errors of fractions of that many test examples"),
+                      "that at sub-critical ones, mean gain", "{source}",
+                      because="'not below' is read as less than a point"),
     "linear": claim("{panel}: super-critical rates, the loss of f_lin diverges, fraction of runs",
-                    "{source}", within=Tolerance(0.0, "no exceptions")),
+                    "{source}", kind="theorem",
+                    within=Tolerance(0.0, "its residual grows along the top eigenvector")),
     "converge": claim("{panel}: super-critical rates, f and f_quad converge, largest fraction of "
-                      "runs that diverge", "{source}", within=Tolerance(0.0, "no exceptions")),
+                      "runs that diverge", "{source}", within=NO_EXCEPTIONS),
     "nearer": claim("{panel}: super-critical rates, f_quad is nearer to f than f_lin is, its "
-                    "largest difference of logarithms over the least of f_lin", "{source}",
+                    "largest difference of logarithms minus the least of f_lin", "{source}",
                     because="'better model'"),
     "beyond": claim("{panel}: f_quad diverges above 2.1 η_crit, least fraction of runs",
-                    "Theorem B.7.1", kind="finding",
+                    "Theorem B.7.1", kind="finding", rate=PLANNED,
                     because="4/λ is the threshold along the kernel's top eigenvector"),
     "open": claim("{panel}: the observations of Section 3.4", "{source}"),
 }  # fmt: skip
+
+# Rates of rows that the quick presets decide less often than planned, by claim, panel and model:
+# measured at two keys (relu, two layers), three (tanh) and six (three layers).
+_DEEP, _CNN = "digits, 3-layer FC, relu, GD", "digits, 2-layer CNN, relu, GD"
+WEAK: dict[tuple[str, str, str], float] = {
+    ("identical", _DEEP, ""): 0.05,
+    ("smaller", _DEEP, "f"): 0.83,
+    ("smaller", _DEEP, "f_quad"): 0.05,
+    ("decreases", _DEEP, "f_quad"): 0.05,
+    ("smaller", "digits, 2-layer FC, relu, GD", "f_quad"): 0.05,
+    ("smaller", "digits, 2-layer FC, relu, SGD", "f_quad"): 0.05,
+    ("identical", _CNN, ""): 0.05,
+    ("nearer", _CNN, ""): 0.05,
+    **{(key, _CNN, model): 0.05 for key in ("smaller", "decreases") for model in ("f", "f_quad")},
+    ("accuracy", _CNN, "f"): 0.05,
+    ("accuracy", _CNN, "f_quad"): 0.5,
+    ("nearer", "digits, 2-layer FC, tanh, GD", ""): 0.05,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +103,11 @@ def with_files(sources: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name in sources if "svhn" not in name)
 
 
+def name_of(key: str, panel: str, model: str = "") -> str:
+    """The name of a claim of a panel."""
+    return CLAIMS[key].statement.format(panel=Panel.of(panel).label, model=model)
+
+
 def compute(params: Params, report: Report) -> xr.Dataset:
     """Bests and outcomes of every panel, run, model and rate."""
     names = [Panel.of(text) for text in params.panels]
@@ -91,26 +118,13 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     channels = [params.channels if panel.network == "cnn" else 0 for panel in names]
     widths = [params.width if panel.network != "cnn" else 0 for panel in names]
     of = {"about": about, "channels": channels, "width": widths}
-    log = xr.ufuncs.log(data["loss"])
-    chances = {
-        "chance_apart": _chance(_apart(log), ["pair", "rate"]),
-        "chance_gain": _chance(_gain(log)),
-        "chance_slope": _chance(_slope(log)),
-    }
-    return data.assign(chances).assign_coords({n: ("panel", values) for n, values in of.items()})
+    return data.assign_coords({n: ("panel", values) for n, values in of.items()})
 
 
-def _chance(values: xr.DataArray, over: Sequence[str] = ()) -> xr.DataArray:
-    """How far means over runs stray by Student's t, the largest along some dimensions."""
-    runs, entries = values.sizes["run"], int(np.prod([values.sizes[name] for name in over]))
-    error = values.std("run", ddof=1).max(over) / np.sqrt(runs)
-    return student_bound(runs, entries, sides=1) * error
-
-
-def _parts(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
-    """The values at rates below η_crit, and those in the range beyond it."""
+def _parts(values: xr.DataArray, end: float = MAX) -> tuple[xr.DataArray, xr.DataArray]:
+    """The values at rates below η_crit, and those between it and an end."""
     rate = values["rate"]
-    return values.sel(rate=rate < 1), values.sel(rate=(rate > 1) & (rate < RANGE))
+    return values.sel(rate=rate < 1), values.sel(rate=(rate > 1) & (rate < end))
 
 
 def _apart(log: xr.DataArray) -> xr.DataArray:
@@ -120,15 +134,15 @@ def _apart(log: xr.DataArray) -> xr.DataArray:
     return xr.concat([below.sel(model=a) - below.sel(model=b) for a, b in two], "pair")
 
 
-def _gain(log: xr.DataArray) -> xr.DataArray:
-    """By how much the range beyond η_crit exceeds the rates below."""
-    below, above = _parts(log)
+def _gain(values: xr.DataArray) -> xr.DataArray:
+    """By how much super-critical rates exceed sub-critical ones."""
+    below, above = _parts(values)
     return above.mean("rate") - below.mean("rate")
 
 
 def _slope(log: xr.DataArray) -> xr.DataArray:
     """By least squares over the range, from the last rate below η_crit on."""
-    below, above = _parts(log)
+    below, above = _parts(log, RANGE)
     fit = xr.concat([below.isel(rate=[-1]), above], "rate").polyfit("rate", 1)
     return fit["polyfit_coefficients"].sel(degree=1, drop=True)
 
@@ -226,37 +240,35 @@ def check(data: xr.Dataset, sources: Mapping[str, str]) -> list[Claim]:
 def _panel(data: xr.Dataset, name: str, labels: Mapping[str, str]) -> list[Claim]:
     one, fields = data.sel(panel=name), {"panel": name, "source": labels.get(name, "Section 3.4")}
     log = xr.ufuncs.log(one["loss"])
-    above = _parts(log.mean("run"))[1]
-    lost = _parts(one["diverged"])[1]
-    near = float(abs(above.sel(model="f_quad") - above.sel(model="f")).max())
-    far = float(abs(above.sel(model="f_lin") - above.sel(model="f")).min())
+    above, lost = (_parts(values)[1] for values in (log, one["diverged"]))
+    distance = abs(above - above.sel(model="f"))
+    nearer = distance.sel(model="f_quad").max("rate") - distance.sel(model="f_lin").min("rate")
     beyond = one["diverged"].sel(model="f_quad", rate=one["rate"] > 2.1)
-    apart = abs(_apart(log).mean("run")).max()
+    apart = intervals.of_mean(_apart(log), over="run", which="farthest")
     sentences = {key: row.format(**fields, model="") for key, row in CLAIMS.items()}
     converged = lost.sel(model=["f", "f_quad"]).mean("run").max()
+    power = functools.partial(_power, name)
     return [
-        sentences["identical"].at_most(apart, NEARLY, _room(one, "apart")),
+        sentences["identical"].at_most(apart, NEARLY, power("identical")),
         *(row for model in ("f", "f_quad") for row in _gains(one.sel(model=model), model, fields)),
         sentences["linear"].equals(lost.sel(model="f_lin").mean(), 1.0),
         sentences["converge"].at_most(converged, 0.0),
-        sentences["nearer"].at_most(near / far, 1.0),
+        sentences["nearer"].at_most(intervals.of_mean(nearer), 0.0, power("nearer")),
         sentences["beyond"].at_least(beyond.mean("run").min(), 1.0),
     ]
 
 
-def _room(one: xr.Dataset, name: str) -> Tolerance:
-    chance = min(float(one[f"chance_{name}"]), ROOM)
-    because = f"Student's t, {one.sizes['run']} runs, 1 %, one-sided, {ROOM:g} at most"
-    return Tolerance(chance, because, 1 - LEVEL)
-
-
 def _gains(one: xr.Dataset, model: str, fields: Mapping[str, str]) -> list[Claim]:
-    log, accuracy = xr.ufuncs.log(one["loss"]), _parts(one["accuracy"])
-    before, after = (part.mean() for part in accuracy)
-    error = 2 * np.sqrt(max(1 - float(before), 0.0) / float(one["tested"].sum()))
+    log = xr.ufuncs.log(one["loss"])
     sentences = {key: row.format(**fields, model=model) for key, row in CLAIMS.items()}
+    gain, slope, better = map(intervals.of_mean, (_gain(log), _slope(log), _gain(one["accuracy"])))
+    power = functools.partial(_power, fields["panel"], model=model)
     return [
-        sentences["smaller"].at_most(_gain(log).mean(), 0.0, _room(one, "gain")),
-        sentences["decreases"].at_most(_slope(log).mean(), 0.0, _room(one, "slope")),
-        sentences["accuracy"].at_least(after - before, 0.0, error),
+        sentences["smaller"].at_most(gain, 0.0, power("smaller")),
+        sentences["decreases"].at_most(slope, 0.0, power("decreases")),
+        sentences["accuracy"].at_least(better, 0.0, POINT * power("accuracy", value=1.0)),
     ]
+
+
+def _power(panel: str, key: str, *, model: str = "", value: float = 0.0) -> Tolerance:
+    return Tolerance(value, "", WEAK.get((key, panel, model), 1.0))

@@ -19,56 +19,64 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies import intervals
+from learndyn.studies.claims import PLANNED, Claim, Tolerance, claim
 from learndyn.studies.registry import Report, cases
-from learndyn.studies.statistics import exponents, mean_tolerance
+from learndyn.studies.statistics import exponents
 from learndyn.studies.zhu2024quadratic import _model
 from learndyn.theory.quadratic_model.catapult import Regime, follow
 
 TITLE = "Below the critical rate paths stay in a ball; the path of a catapult grows with the width"
+DIFFERS = (
+    "(a) states no sizes, here one example, widths 512 to 32,768, 20 seeds, 0.5 and 1.3 η_crit; "
+    "(b) is in fig3_4"
+)
 MODELS = "f", "f_quad"
 RATES = {"sub": 0.5, "super": 1.3}  # over η_crit
 FINITE = 0.1  # what finite widths may add to an exponent
 ABOVE = 1.0  # the target over the first output
-NO_EXCEPTIONS = Tolerance(0.0, "the caption has no exceptions")
+NO_EXCEPTIONS = Tolerance(0.0, "the caption has no exceptions", PLANNED)
 CLAIMS = {
     "sub": claim("{model}, sub-critical rate: the loss decreases monotonically, fraction of runs",
                  "Fig. 3.2", within=NO_EXCEPTIONS),
     "super": claim("{model}, super-critical rate: the loss increases first, then decreases, "
                    "fraction of runs", "Fig. 3.2", within=NO_EXCEPTIONS),
     "ball": claim("{model}, sub-critical: the path stays in a ball, largest size of the exponent "
-                  "of its length over seeds", "Fig. 3.2", because="finite widths"),
-    "grows": claim("{model}, super-critical: the path grows with m to the power", "Section 3.2",
+                  "of its length over seeds", "Fig. 3.2", because="finite widths", rate=PLANNED),
+    "grows": claim("{model}, super-critical: the path grows with m to the power, mean over seeds",
+                   "Section 3.2",
                    within=Tolerance(FINITE, "finite widths, and where steps fall in the peak")),
     "constant": claim("{model}, sub-critical: the kernel is nearly constant, largest relative "
-                      "change at the largest width", "Fig. 3.2",
+                      "change at the largest width", "Fig. 3.2", rate=PLANNED,
                       because="'nearly' is read as within 5 %"),
     "falls": claim("{model}, super-critical: the kernel falls, largest last over first", "Fig. 3.2",
-                   because="stable minima have ηλ ≤ 2 (Theorem 3.3.4)"),
+                   kind="theorem", because="stable minima have ηλ ≤ 2 (Theorem 3.3.4)"),
     "stable": claim("{model}, super-critical: training ends where ηλ ≤ 2, largest ηλ",
-                    "Theorem 3.3.4", because="the theorem"),
+                    "Theorem 3.3.4", kind="theorem", because="the theorem"),
     "exponential": claim("f_quad, sub-critical: the loss falls exponentially, largest excess of "
                          "the factor of r in a step over 1 − δ, at the largest width",
-                         "Theorem B.3.1",
+                         "Theorem B.3.1", rate=PLANNED,
                          because="o(δ) is read as m^(−1/2), the order of the theorem's ε"),
     "moves": claim("f_quad, sub-critical: the kernel moves by O(1/m), exponent of the width, mean "
-                   "over seeds", "Theorem B.3.1"),
+                   "over seeds", "Theorem B.3.1",
+                   within=Tolerance(0.25, "half of the way to m^(−1/2), the order of networks")),
     "scale": claim("λ₀ lies between ½ and 3/2 of |x|²/d, fraction of draws", "Proposition B.9.1",
                    kind="theorem", within=Tolerance(0.0, "at these widths the exception has a "
                                                          "chance below 10⁻⁶")),
     "map": claim("f_quad above η_crit: last kernel against the map from the same start, largest "
-                 "error", "Eqs. 3.11-3.12", kind="finding",
+                 "error", "Eqs. 3.11-3.12", kind="theorem",
                  because="the map is exact; ηλ < 3 is not chaotic, and 10⁻⁶ is left of rounding"),
 }  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class Params:
-    """Inputs, widths, seeds and steps."""
+    """Inputs, widths, seeds and steps; seeds by which the order of the kernel's drift is known."""
 
     d: int = 4
     widths: tuple[int, ...] = (256, 2048, 16384)
-    seeds: int = 5
+    seeds: int = 16
+    drift_seeds: int = 40
     steps: int = 100
     key: int = 0
 
@@ -82,7 +90,18 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     widths = cases(params.widths, report)
     rows = [row for m in widths for seed in seeds for row in _seed(params, m, seed)]
     axes = {"seed": params.seeds, "model": MODELS, "rate": list(RATES)}
-    return _model.stacked(rows, width=params.widths, **axes)
+    data = _model.stacked(rows, width=params.widths, **axes)
+    ends = params.widths[0], params.widths[-1]
+    drifts = [[_drift(params, m, params.key + i) for i in range(params.drift_seeds)] for m in ends]
+    return data.assign(drift=(("end", "drift_seed"), drifts)).assign_coords(end=list(ends))
+
+
+def _drift(params: Params, m: int, seed: int) -> float:
+    """How far the kernel of the twin moves at the sub-critical rate."""
+    x, model = _model.one_example(seed, params.d), _model.two_layers(params.d, m, seed)
+    eta = RATES["sub"] * 2 / _model.top_kernel(model, x)
+    kernel = _run(params, x, model, _model.twin(model, "f_quad"), eta)["kernel"]
+    return float(abs(kernel - kernel[0]).max())
 
 
 def _seed(params: Params, m: int, seed: int) -> list[xr.Dataset]:
@@ -185,7 +204,7 @@ def _of_model(one: xr.Dataset, name: str) -> list[Claim]:
             for rate, regime in wanted.items()
         ),
         sentences["ball"].at_most(abs(power.sel(rate="sub")).max(), FINITE),
-        sentences["grows"].equals(power.sel(rate="super").mean("seed"), 0.5),
+        sentences["grows"].equals(intervals.of_mean(power.sel(rate="super"), "seeds"), 0.5),
         sentences["constant"].at_most(drift.max(), 0.05),
         sentences["falls"].at_most(fall, 1 / RATES["super"]),
         sentences["stable"].at_most(end, 2.0),
@@ -194,8 +213,7 @@ def _of_model(one: xr.Dataset, name: str) -> list[Claim]:
 
 def _theorem_b31(quad: xr.Dataset) -> list[Claim]:
     """Theorem B.3.1: exponential decrease, and a kernel that moves by O(1/m)."""
-    drift = abs(quad["kernel"] - quad["kernel"].isel(time=0)).max("time")
-    power, wide = exponents(drift, "width"), quad.isel(width=-1)
+    power, wide = exponents(quad["drift"], "end"), quad.isel(width=-1)
     v = (wide["eta"] * wide["kernel"]).isel(time=0)
     delta = xr.ufuncs.minimum(v, 2 - v)
     there = wide["loss"] > 1e-12 * wide["loss"].isel(time=0)
@@ -203,5 +221,5 @@ def _theorem_b31(quad: xr.Dataset) -> list[Claim]:
     excess, order = (factor - (1 - delta)).max(), 1 / np.sqrt(float(wide["width"]))
     return [
         CLAIMS["exponential"].at_most(excess, 0.0, order),
-        CLAIMS["moves"].at_most(power.mean(), -1.0, mean_tolerance(power, "seeds", sides=1)),
+        CLAIMS["moves"].at_most(intervals.of_mean(power, "seeds"), -1.0),
     ]

@@ -12,6 +12,10 @@ from learndyn.studies.zhu2024quadratic import _generalisation
 from learndyn.studies.zhu2024quadratic._generalisation import SMALL, Params, with_files
 
 TITLE = "Three layers: catapults improve networks and their quadratic twins alike"
+DIFFERS = (
+    "the width is not stated, here 1000; 100 to train, 500 to test and 5 runs are the thesis's; "
+    "SVHN (Fig. B.8 b) is not run"
+)
 PANELS = {
     "cifar10 fc3 relu gd": "Fig. B.8 (a)",
     "fsdd fc3 relu gd": "Fig. B.9 (a)",

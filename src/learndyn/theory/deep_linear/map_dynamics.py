@@ -13,7 +13,6 @@ import itertools
 
 import numpy as np
 from numpy.polynomial.polynomial import polyval
-from scipy.optimize import elementwise
 from scipy.special import digamma, expit, lambertw, wrightomega
 
 from learndyn.runtime import checks
@@ -270,6 +269,8 @@ def _inverted(tau, x0, p):
 
 def _logit_after(tau, z0, p):
     """The z with `_elapsed(z, z0, p)` = tau, where z0 = −∞ only for p < 1."""
+    from scipy.optimize import elementwise  # here, as SciPy's optimisers take long to import
+
     if not tau.size:
         return tau
     low = z0

@@ -10,8 +10,8 @@ very wide layers: at 100-1000-10 it is too long by a factor of 2.
 """
 
 import numpy as np
+import scipy
 from numpy.polynomial import Polynomial
-from scipy.integrate import quad
 
 from learndyn.theory.perturbation.setting import PerturbationSetting
 from learndyn.theory.perturbation.state import Traces
@@ -48,4 +48,6 @@ def training_time(of: PerturbationSetting, start: Traces, target: float) -> floa
     # Near the end 1/ε is sharply peaked: α = end − width · (e^v − 1) spreads the peak over v.
     width = -aim / float(epsilon.deriv()(end))  # in α, of the last e-fold of the error
     integrand = lambda v: width * np.exp(v) / (rate * epsilon(end - width * np.expm1(v)))
-    return quad(integrand, 0.0, np.log1p((end - alpha) / width), epsrel=1e-8, limit=200)[0]
+    return scipy.integrate.quad(
+        integrand, 0.0, np.log1p((end - alpha) / width), epsrel=1e-8, limit=200
+    )[0]

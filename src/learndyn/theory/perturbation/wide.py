@@ -13,8 +13,7 @@ hiratani2022perturbation.
 """
 
 import numpy as np
-from scipy.integrate import quad
-from scipy.optimize import minimize_scalar
+import scipy
 
 from learndyn.runtime.types import Array, Scalar
 from learndyn.theory.perturbation.setting import PerturbationSetting
@@ -124,7 +123,9 @@ def elapsed(c_o: Scalar, a: Scalar, epsilon: Scalar, target: Scalar) -> float:
         error = target + u * (slope + u * (end - 1 / c_o) - u**2 / 3)
         return delta * np.exp(v) / (c_o * error)
 
-    return quad(integrand, 0.0, np.log1p((end - a) / delta), epsrel=1e-11, limit=200)[0]
+    return scipy.integrate.quad(
+        integrand, 0.0, np.log1p((end - a) / delta), epsrel=1e-11, limit=200
+    )[0]
 
 
 def training_time(of: PerturbationSetting, start: Traces, target: Scalar, c_o: Scalar) -> float:
@@ -157,7 +158,9 @@ def fastest(of: PerturbationSetting, start: Traces, target: Scalar) -> tuple[flo
     a, epsilon, _ = map(float, reduced(of, start))
     edge = critical(a, epsilon, target)
     time = lambda part: training_time(of, start, target, part * edge)
-    minimum = minimize_scalar(time, bounds=FASTEST, method="bounded", options={"xatol": 1e-10})
+    minimum = scipy.optimize.minimize_scalar(
+        time, bounds=FASTEST, method="bounded", options={"xatol": 1e-10}
+    )
     return float(minimum.x) * edge, float(minimum.fun)
 
 

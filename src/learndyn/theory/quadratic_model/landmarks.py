@@ -70,12 +70,13 @@ def _course(setting: QuadraticSetting, state: Residuals, top: int) -> dict[str, 
     r = state.r * nudged[:, 0]
     kernel = np.maximum(state.kernel * nudged[:, 1], least_kernel(r, of.c, of.a))
     course = catapult.follow_together(r, kernel, of.c, of.a, of.eta, np.asarray(MOST))
-    if not np.all(np.isin(course.regime, (Regime.MONOTONE, Regime.CATAPULT))):
+    if np.any(course.regime == Regime.DIVERGENT):
         return {}
     marks = {}
-    if _settled(kernel := course.kernel[:, top]):
+    # A course that ends in a cycle has no last kernel, but a peak.
+    if np.all(course.regime != Regime.UNFINISHED) and _settled(kernel := course.kernel[:, top]):
         marks["final_kernel"] = kernel[0]
-    if np.any(course.regime == Regime.MONOTONE):
+    if np.any(course.peak_step == 0):
         return marks
     if _settled(peak := of.weight * (course.peak + of.rest)):
         marks["peak_loss"] = peak[0]

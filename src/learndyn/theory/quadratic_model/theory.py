@@ -112,11 +112,12 @@ class QuadraticModelTheory(AbstractTheory):
             - `critical_learning_rate`, 2/λ, and `maximal_learning_rate`, 4/λ (an upper bound, which
               is the threshold for a = 0 and for c → 0); `second_critical_learning_rate`, 2/λ of a
               second direction.
-            - If training converges, `final_kernel`, the last kernel of that direction. If the loss
-              rises first, also `peak_loss`, the largest loss, and `peak_step`, its step. These come
-              from iterating the map, at any ηλ. A landmark is left out if it would change by more
-              than 1 % (`peak_step` also by more than a step) when the start changes by a relative
-              1e-6: above ηλ ≈ 3 single courses can be this sensitive.
+            - If training converges, `final_kernel`, the last kernel of that direction. If it does
+              not diverge and the loss rises above its start, `peak_loss`, the largest loss, and
+              `peak_step`, its step. These come from iterating the map, at any ηλ. A landmark is
+              left out if it would change by more than 1 % (`peak_step` also by more than a step)
+              when the start changes by a relative 1e-6: above ηλ ≈ 3 single courses can be this
+              sensitive. Narrow networks with a target can end in a cycle, without a last kernel.
             - If 2 < ηλ < 4, `small_delta_peak_loss`, `small_delta_peak_step` and
               `small_delta_final_kernel`: the limit of the same for δ = ηλ − 2 → 0, with errors of
               relative order δ.

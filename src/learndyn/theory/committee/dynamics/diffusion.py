@@ -34,8 +34,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import special
-from scipy.stats import qmc
+import scipy
 
 from learndyn.numerics import wick
 from learndyn.numerics.semidefinite import symmetric_roots
@@ -243,8 +242,8 @@ def _both_sides(map_: Callable[[Array], Array], C: Array) -> Array:
 @functools.lru_cache(maxsize=8)
 def normal_points(dim: int, seed: int = SEED) -> np.ndarray:
     """`POINTS` scrambled Sobol points, mapped to standard normal numbers, (POINTS, dim)."""
-    points = qmc.Sobol(dim, scramble=True, rng=seed).random(POINTS)
+    points = scipy.stats.qmc.Sobol(dim, scramble=True, rng=seed).random(POINTS)
     # Sobol points have 30 bits, so a coordinate may be 0, whose normal quantile is −∞.
-    points = special.ndtri(np.maximum(points, 2.0**-31))
+    points = scipy.special.ndtri(np.maximum(points, 2.0**-31))
     points.setflags(write=False)
     return points

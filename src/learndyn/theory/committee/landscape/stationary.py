@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import least_squares
+import scipy
 
 from learndyn.numerics import stiefel
 from learndyn.runtime import checks
@@ -154,7 +154,7 @@ def search(
     hessian = lambda x: risk.hessian(x.reshape(p, N), V_star)
     # Tolerances at machine precision: the search ends where rounding stops it.
     tight: dict[str, Any] = {"method": "lm", "xtol": eps, "ftol": eps, "gtol": eps}
-    zero = least_squares(gradient, start, jac=hessian, **tight)  # pyright: ignore[reportArgumentType]
+    zero = scipy.optimize.least_squares(gradient, start, jac=hessian, **tight)  # pyright: ignore[reportArgumentType]
     return zero.x.reshape(p, N), V_star, float(np.abs(zero.fun).max())
 
 

@@ -16,8 +16,8 @@ have two decay rates and two noise gains, which shifts the minimum.
 """
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import optimize
 
 from learndyn.problems import PowerLaw
 from learndyn.runtime.types import Int
@@ -41,7 +41,7 @@ def asymptotic(beta: float, M: Int) -> float:
     def error(relative: float) -> float:
         return relative**-s * drift[0] @ np.linalg.solve(np.eye(len(drift)) - relative * gain, left)
 
-    minimum = optimize.minimize_scalar(
+    minimum = scipy.optimize.minimize_scalar(
         error, bounds=(0, 1), method="bounded", options={"xatol": 1e-9}
     )
     return float(minimum.x)  # pyright: ignore

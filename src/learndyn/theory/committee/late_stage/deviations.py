@@ -1,8 +1,8 @@
 """Deviations of students from their teachers, computed from the overlaps by level, K = M."""
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.optimize import linear_sum_assignment
 
 from learndyn.theory.committee.state import Overlaps
 
@@ -19,7 +19,7 @@ def in_teachers_order(state: Overlaps, lam: ArrayLike) -> Overlaps:
     """The same state with students renumbered so that Σ_i R^(1)_ii is largest, K = M."""
     R1 = np.einsum("k,kij->ij", np.asarray(lam, dtype=np.float64), state.R)
     # The Hungarian method: trying all M! orders would be slow from M = 10 on.
-    student = linear_sum_assignment(-R1.T)[1]
+    student = scipy.optimize.linear_sum_assignment(-R1.T)[1]
     Q = np.asarray(state.Q)[:, student[:, None], student]
     return Overlaps(Q, np.asarray(state.R)[:, student], state.T)
 

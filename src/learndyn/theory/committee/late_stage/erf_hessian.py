@@ -16,8 +16,8 @@ which is −(η/M) times a symmetric matrix. Scales of the paper; flow limit.
 """
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.linalg import block_diag
 
 from learndyn.numerics.semidefinite import gram_factor
 from learndyn.theory.committee.late_stage.deviations import deviation
@@ -90,7 +90,7 @@ def span_hessian(factors: list[np.ndarray], lam: ArrayLike) -> np.ndarray:
     T = np.sum([l * F @ F.T for l, F in pairs], axis=0)
     overlap = np.concatenate([l * np.kron(np.eye(M), F) for l, F in pairs], axis=1)  # v ↦ P
     own = [l * np.kron(slope_matrix(T), np.eye(F.shape[1])) for l, F in pairs]
-    H = block_diag(*own) + overlap.T @ _curvature_map(T) @ overlap
+    H = scipy.linalg.block_diag(*own) + overlap.T @ _curvature_map(T) @ overlap
     return (H + H.T) / 2
 
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import root_scalar
+import scipy
 
 from learndyn.runtime.precision import compiled_in_float64
 from learndyn.runtime.types import Array
@@ -91,7 +91,9 @@ def _growth(setting: CommitteeSetting, d: float, kappa: float) -> float:
     # at this pole; the margins keep rounding from closing the bracket.
     low, high = pole + weights[top] * (1 - 1e-9), pole + weights.sum() * (1 + 1e-9)
     above = lambda mu: np.sum(weights / (mu - d * lam)) - 1
-    return float(root_scalar(above, bracket=(low, high), xtol=1e-15, rtol=1e-13).root)
+    return float(
+        scipy.optimize.root_scalar(above, bracket=(low, high), xtol=1e-15, rtol=1e-13).root
+    )
 
 
 def _gram(setting: CommitteeSetting, tau: Array, y: Array) -> Array:

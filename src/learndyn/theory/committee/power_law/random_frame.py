@@ -10,8 +10,8 @@ up to relative corrections of order 1/N_l. Units are those of `features`.
 """
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import optimize
 
 from learndyn.runtime.types import Int
 from learndyn.theory.committee.power_law.features import asymptote
@@ -38,7 +38,7 @@ def mean_asymptote(lam: ArrayLike, n_trainable: Int, *, sigma_J: Real) -> float:
     # Σ λ/(λ+κ) is below Σλ/κ, and at least N λ_N/(λ_N + κ): equal for a flat spectrum.
     low = np.log(lam[-1] * (len(lam) - n) / n) - 1
     high = np.log(np.sum(lam) / n)
-    root = optimize.root_scalar(excess, bracket=(low, high), xtol=1e-14, rtol=1e-14).root
+    root = scipy.optimize.root_scalar(excess, bracket=(low, high), xtol=1e-14, rtol=1e-14).root
     kappa = np.exp(root)
     return float((1 + sigma_J**2) * kappa * n / (2 * len(lam)))
 

@@ -1,0 +1,251 @@
+"""Responses of optax transformations, learned by differentiating their `update`.
+
+Hyper-parameters of a transformation are hidden in closures, but its update can be differentiated.
+At zero gradient and zero momentum, second moments respond to gradients only in second order, so
+that they stay fixed: derivatives of the update with respect to gradient, momentum and weights are
+the coefficients of `response`, whatever the chain (schedules, masks, injected hyper-parameters).
+Clipping has no effect at zero gradient: rates are given without it.
+
+Second moments that decay are divided by their decay, and counts are lowered by one, so that the
+preconditioner of the next update is that of the state.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from learndyn.probes.optimisers.response import Coefficients, Response, common_rate
+from learndyn.runtime.checks import a_kind
+from learndyn.runtime.precision import full_precision
+
+ALLOWED = "(optax transformation, its state) for a JAX model, or a torch.optim.Optimizer"
+READ = "descent, momentum, Nesterov, Adam, AdamW, RMSprop, Adagrad and chains of them"
+MANY = 2**30  # a count at which bias corrections have vanished
+TINY = 1e-8  # norm of gradients that change no second moment, relative to the roots of these
+CLOSE = 1e-3  # relative; coefficients are derivatives in the precision of the weights
+
+
+class Fields(NamedTuple):
+    """The fields of a state: its momentum, its second moments, and whether momenta are means."""
+
+    momentum: str = ""
+    second: tuple[str, ...] = ()
+    mean: bool = False
+
+
+STATES = {
+    "ScaleByAdamState": Fields("mu", ("nu",), mean=True),
+    "ScaleByAmsgradState": Fields("mu", ("nu", "nu_max"), mean=True),
+    "ScaleByRmsState": Fields(second=("nu",)),
+    "ScaleByRStdDevState": Fields(second=("mu", "nu")),
+    "ScaleByRssState": Fields(second=("sum_of_squares",)),
+    "TraceState": Fields("trace"),
+    "EmaState": Fields("ema", mean=True),
+}
+
+
+def response_of(model: Any, optimiser: Any) -> Response:
+    """The response of a transformation with its state."""
+    pair = isinstance(optimiser, tuple) and len(optimiser) == 2
+    if not pair or not callable(getattr(optimiser[0], "update", None)):
+        raise ValueError(f"optimiser: got {a_kind(optimiser)}; allowed is {ALLOWED}")
+    if not hasattr(model, "network"):
+        raise ValueError("optimiser: got one of optax; allowed is a torch.optim.Optimizer")
+    transformation, state = optimiser
+    with full_precision():
+        weights = jax.tree.map(jnp.asarray, model.weights)
+        _check_state(transformation, state, weights)
+        found = _learned(Frozen(transformation, _frozen(transformation, state, weights), weights))
+        scale, shift = found.scale_and_shift()
+        rate = _rate(transformation, state, weights)
+    if not np.any(scale):
+        raise ValueError(f"optimiser: got updates that ignore small gradients; allowed are {READ}")
+    return Response(scale, shift, rate, "optax")
+
+
+class Frozen(NamedTuple):
+    """A transformation with its second moments and counts held fixed: a map of momenta."""
+
+    transformation: Any
+    state: Any
+    weights: Any
+
+    def momenta(self) -> Any:
+        """Zero for every momentum."""
+        return [jnp.zeros_like(leaf) for leaf in jax.tree.leaves(_momenta(self.state))]
+
+    def step(self, momenta: Any, gradient: Any, weights: Any) -> tuple[Any, Any]:
+        """The update of the weights, and the momenta after it."""
+        tree = jax.tree.structure(_momenta(self.state))
+        state = _with_momenta(self.state, iter(jax.tree.unflatten(tree, momenta)))
+        update, after = self.transformation.update(gradient, state, weights)
+        return ravel_pytree(update)[0], jax.tree.leaves(_momenta(after))
+
+
+def _learned(frozen: Frozen) -> Coefficients:
+    """The coefficients, from derivatives of one, two and three updates."""
+    zero, none = jax.tree.map(jnp.zeros_like, frozen.weights), frozen.momenta()
+    still = lambda momenta: frozen.step(momenta, zero, frozen.weights)
+
+    def updates(momenta: Any, gradient: Any, weights: Any) -> tuple[Any, Any, Any]:
+        """The first update, and those of the next two steps by the momenta that it leaves."""
+        first, momenta = frozen.step(momenta, gradient, weights)
+        second, momenta = still(momenta)
+        return first, second, still(momenta)[0]
+
+    ones = lambda tree: jax.tree.map(jnp.ones_like, tree)
+    nothing = tuple(jax.tree.map(jnp.zeros_like, part) for part in (none, zero, zero))
+
+    def along(place: int, direction: Any, gradient: Any = zero) -> list[np.ndarray]:
+        tangents = tuple(direction if i == place else part for i, part in enumerate(nothing))
+        changes = jax.jvp(updates, (none, gradient, frozen.weights), tangents)[1]
+        return [np.asarray(change, np.float64) for change in changes]
+
+    a, ap, app = along(0, ones(none))
+    b, aq, _ = along(1, ones(zero))
+    c, ar, _ = along(2, ones(zero))
+    p = np.divide(ap, a, out=np.zeros_like(a), where=a != 0)
+    if not np.allclose(app, ap * p, rtol=CLOSE, atol=CLOSE * np.abs(a).max(initial=0.0)):
+        raise ValueError(f"optimiser: got several momenta in a row; allowed are {READ}")
+    # Weights must not act on each other, and the response must not depend on the gradient, as it
+    # does with a trust ratio: random signs see both.
+    rng = np.random.default_rng(0)
+    signs = jax.tree.map(lambda w: jnp.asarray(rng.choice([-1.0, 1.0], w.shape), w.dtype), zero)
+    flat = np.asarray(ravel_pytree(signs)[0], np.float64)
+    tiny = TINY * _typical(frozen.state) / np.sqrt(len(flat))
+    small = jax.tree.map(lambda sign: (tiny * sign).astype(sign.dtype), signs)
+    for found in (along(1, signs)[0] * flat, along(1, ones(zero), small)[0]):
+        # The median, since single second moments may be as small as the small gradient's square.
+        if np.median(np.abs(found - b) - CLOSE * np.abs(b)) > 0:
+            raise ValueError(f"optimiser: got updates that couple weights; allowed are {READ}")
+    return Coefficients(b, c, aq, ar, p)
+
+
+def _typical(state: Any) -> float:
+    """The root of the typical second moment; 1 if there are none."""
+    seconds = [getattr(node, fields.second[-1]) for node, fields in _known(state) if fields.second]
+    values = [np.ravel(leaf) for leaf in jax.tree.leaves(seconds)]
+    return float(np.sqrt(np.median(np.concatenate(values)))) or 1.0 if values else 1.0
+
+
+def _rate(transformation: Any, state: Any, weights: Any) -> float:
+    """The learning rate: what the update would be with a preconditioner of 1."""
+    given = _injected(state)
+    if given is not None:
+        return given
+    slopes: list[Coefficients] = []
+    for second in (1.0, 4.0):
+        made = _map_states(state, lambda s, f, second=second: _uniform(s, f, second))
+        frozen = _frozen(transformation, made, weights)
+        slopes.append(_learned(Frozen(transformation, frozen, weights)))
+    means = any(fields.mean for _, fields in _known(state))
+    one, two = (_plain_rate(found, means) for found in slopes)
+    if not any(fields.second for _, fields in _known(state)):
+        return common_rate(one)
+    # rate/(1 + ε) and rate/(2 + ε).
+    return common_rate(1 / (1 / two - 1 / one))
+
+
+def _plain_rate(found: Coefficients, means: bool) -> np.ndarray:
+    """The learning rate times the preconditioner, without what momentum adds."""
+    if means:  # under a constant gradient momentum becomes that gradient
+        return -(found.b + found.aq / (1 - found.p))
+    p = np.broadcast_to(found.p, np.shape(found.b))
+    ahead = found.b - np.divide(found.aq, p, out=np.asarray(found.b).copy(), where=p != 0)
+    # Nesterov's update has the gradient itself besides the momentum.
+    nesterov = np.abs(ahead) > CLOSE * np.abs(found.b)
+    return np.where((p != 0) & nesterov, -ahead, -np.asarray(found.b))
+
+
+def _injected(state: Any) -> float | None:
+    """The learning rate of `optax.inject_hyperparams`, if the state has one."""
+    rate = getattr(state, "hyperparams", {}).get("learning_rate")
+    return None if rate is None else float(rate)
+
+
+def _check_state(transformation: Any, state: Any, weights: Any) -> None:
+    try:
+        like = jax.eval_shape(transformation.init, weights)
+    except Exception as error:  # a transformation may raise anything
+        why = str(error).partition("\n")[0]
+        raise ValueError(f"optimiser: init fails ({why}); allowed is {ALLOWED}") from None
+    shapes = lambda tree: [np.shape(leaf) for leaf in jax.tree.leaves(tree)]
+    if jax.tree.structure(like) != jax.tree.structure(state) or shapes(like) != shapes(state):
+        allowed = "one that `init` made from these weights"
+        raise ValueError(f"optimiser: got a state of another model; allowed is {allowed}")
+    known = {id(leaf) for s, _ in _known(state) for leaf in jax.tree.leaves(s)}
+    other = [leaf for leaf in jax.tree.leaves(state) if np.ndim(leaf) and id(leaf) not in known]
+    if other:
+        names = ", ".join(sorted(_types(state) - set(STATES))) or "arrays"
+        raise ValueError(f"optimiser: got a state with {names}; allowed are {READ}")
+    for each, fields in _known(state):
+        # All second moments are zero before the first step.
+        seconds = [getattr(each, name) for name in fields.second]
+        if seconds and not any(np.any(leaf) for leaf in jax.tree.leaves(seconds)):
+            raise ValueError("optimiser: got a state without a step; allowed is one after a step")
+
+
+def _types(state: Any) -> set[str]:
+    """The names of all named tuples in a state that have fields."""
+    own = {type(state).__name__} if getattr(state, "_fields", ()) else set()
+    parts = state.values() if isinstance(state, dict) else state
+    return own.union(*map(_types, parts)) if isinstance(state, tuple | list | dict) else own
+
+
+def _is_known(node: Any) -> bool:
+    return type(node).__name__ in STATES
+
+
+def _known(state: Any) -> list[tuple[Any, Fields]]:
+    nodes = jax.tree.leaves(state, is_leaf=_is_known)
+    return [(node, STATES[type(node).__name__]) for node in nodes if _is_known(node)]
+
+
+def _map_states(state: Any, change: Callable[[Any, Fields], Any]) -> Any:
+    apply = lambda node: change(node, STATES[type(node).__name__]) if _is_known(node) else node
+    return jax.tree.map(apply, state, is_leaf=_is_known)
+
+
+def _momenta(state: Any) -> list[Any]:
+    return [getattr(node, fields.momentum) for node, fields in _known(state) if fields.momentum]
+
+
+def _with_momenta(state: Any, momenta: Any) -> Any:
+    put = lambda s, f: s._replace(**{f.momentum: next(momenta)}) if f.momentum else s
+    return _map_states(state, put)
+
+
+def _uniform(state: Any, fields: Fields, second: float) -> Any:
+    """A state whose second moments are one number, long after the start."""
+    mean = fields.second[0] == "mu" if fields.second else False  # centred: no mean gradient
+    values = {name: 0.0 if mean and name == "mu" else second for name in fields.second}
+    fill = lambda name: jax.tree.map(lambda v: jnp.full_like(v, values[name]), getattr(state, name))
+    count = {"count": jnp.asarray(MANY, jnp.int32)} if "count" in state._fields else {}
+    return state._replace(**{name: fill(name) for name in values}, **count)
+
+
+def _frozen(transformation: Any, state: Any, weights: Any) -> Any:
+    """The state before which an update without a gradient leaves its second moments as they are."""
+    zero = jax.tree.map(jnp.zeros_like, weights)
+    state = _with_momenta(state, iter(jax.tree.map(jnp.zeros_like, _momenta(state))))
+    seconds = lambda s: [[getattr(node, n) for n in f.second] for node, f in _known(s)]
+    after = seconds(transformation.update(zero, state, weights)[1])
+    decays = iter(jax.tree.leaves(jax.tree.map(_ratio, after, seconds(state))))
+
+    def earlier(node: Any, fields: Fields) -> Any:
+        back = lambda value: jax.tree.map(lambda v: jnp.asarray(v) / next(decays), value)
+        count = {"count": node.count - 1} if "count" in node._fields else {}
+        return node._replace(**{n: back(getattr(node, n)) for n in fields.second}, **count)
+
+    return _map_states(state, earlier)
+
+
+def _ratio(after: Any, before: Any) -> Any:
+    """By which number an array was multiplied; 1 if it is zero."""
+    top = jnp.argmax(jnp.abs(jnp.ravel(before)))
+    largest = jnp.ravel(jnp.asarray(before))[top]
+    return jnp.where(largest == 0, 1.0, jnp.ravel(after)[top] / jnp.where(largest == 0, 1, largest))

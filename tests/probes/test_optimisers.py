@@ -1,0 +1,208 @@
+"""Critical rates of optimisers: thresholds on quadratic losses, and what cannot be read."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import learndyn as ld
+from learndyn.probes import critical_learning_rate
+
+N = 12
+RNG = np.random.default_rng(0)
+X, Y = RNG.standard_normal((N, 4)), RNG.standard_normal(N)
+WEIGHTS = {"a": RNG.standard_normal(4), "b": RNG.standard_normal(4)}
+# Linear in the weights, so that the loss ½ mean r² is quadratic.
+MODEL = ld.Model(ld.Network(None, lambda w, x: x @ w["a"] + x**2 @ w["b"]), WEIGHTS)
+FEATURES = np.concatenate([X, X**2], axis=1)
+H = FEATURES.T @ FEATURES / N
+GRADIENTS = [RNG.standard_normal((4, 8))[:, :4], RNG.standard_normal((4, 8))[:, 4:]]
+
+
+@pytest.fixture(autouse=True)
+def doubles():
+    with jax.enable_x64(True):
+        yield
+
+
+def stepped(transformation, steps=4):
+    """The state after a few steps with given gradients."""
+    weights = jax.tree.map(jnp.asarray, WEIGHTS)
+    state = transformation.init(weights)
+    for i in range(steps):
+        gradient = {"a": jnp.asarray(GRADIENTS[0][i]), "b": jnp.asarray(GRADIENTS[1][i])}
+        state = transformation.update(gradient, state, weights)[1]
+    return state
+
+
+def moments(beta2, steps=4):
+    """v̂ after these steps, by NumPy."""
+    v = np.zeros(8)
+    for i in range(steps):
+        g = np.concatenate([GRADIENTS[0][i], GRADIENTS[1][i]])
+        v = beta2 * v + (1 - beta2) * g**2
+    return v / (1 - beta2**steps)
+
+
+def rate_of(transformation, **options):
+    state = stepped(transformation)
+    options = {"exact": True, "tolerance": 1e-12} | options
+    return critical_learning_rate(MODEL, X, Y, optimiser=(transformation, state), **options)
+
+
+def grows(step, weights, memory, steps=4000):
+    """Whether an iteration on the quadratic loss grows."""
+    start = np.linalg.norm(weights)
+    for _ in range(steps):
+        weights, memory = step(weights, memory)
+        if np.linalg.norm(weights) > 1e6 * start:
+            return True
+    return False
+
+
+def descent(eta, D=1.0, beta=0.0, mean=False, nesterov=False, decay=0.0, coupled=0.0):
+    """A step with a fixed preconditioner D, in plain NumPy."""
+
+    def step(w, m):
+        g = H @ w + coupled * w
+        m = beta * m + ((1 - beta) if mean else 1.0) * g
+        u = g + beta * m if nesterov else m
+        return w - eta * (D * u + decay * w), m
+
+    return step
+
+
+P_ADAM = (1 - 0.8**4) * (np.sqrt(moments(0.95)) + 1e-3)
+P_RMS = np.sqrt(moments(0.9) * (1 - 0.9**4)) + 1e-8
+CASES = {
+    "descent": (optax.sgd(0.1), {}),
+    "heavy ball": (optax.sgd(0.1, momentum=0.9), {"beta": 0.9}),
+    "Nesterov": (optax.sgd(0.1, momentum=0.9, nesterov=True), {"beta": 0.9, "nesterov": True}),
+    "Adam": (
+        optax.adam(1e-3, b1=0.8, b2=0.95, eps=1e-3),
+        {"D": 1 / P_ADAM, "beta": 0.8, "mean": True},
+    ),
+    "AdamW": (
+        optax.adamw(1e-3, b1=0.8, b2=0.95, eps=1e-3, weight_decay=0.7),
+        {"D": 1 / P_ADAM, "beta": 0.8, "mean": True, "decay": 0.7},
+    ),
+    "L2 decay": (
+        optax.chain(optax.add_decayed_weights(0.3), optax.sgd(0.1, momentum=0.5)),
+        {"beta": 0.5, "coupled": 0.3},
+    ),
+    "RMSprop": (optax.rmsprop(1e-2, decay=0.9, eps_in_sqrt=False), {"D": 1 / P_RMS}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_thresholds_are_those_of_the_iteration_with_a_fixed_preconditioner(name):
+    transformation, options = CASES[name]
+    rate = float(rate_of(transformation))
+    for share, expected in ((0.995, False), (1.005, True)):
+        step = descent(share * rate, **options)
+        assert grows(step, np.ones(8), np.zeros(8)) is expected, share
+
+
+def test_the_formulas_of_the_docstring():
+    top = np.linalg.eigvalsh(H)[-1]
+    assert float(rate_of(CASES["descent"][0])) == pytest.approx(2 / top, rel=1e-9)
+    assert float(rate_of(CASES["heavy ball"][0])) == pytest.approx(3.8 / top, rel=1e-9)
+    assert float(rate_of(CASES["Nesterov"][0])) == pytest.approx(3.8 / 2.8 / top, rel=1e-9)
+    top = np.linalg.eigvalsh(H / np.sqrt(np.outer(P_ADAM, P_ADAM)))[-1]
+    assert float(rate_of(CASES["Adam"][0])) == pytest.approx(3.6 / 0.2 / top, rel=1e-7)
+
+
+def test_without_exact_the_curvature_is_the_gauss_newton_part():
+    found = rate_of(CASES["Adam"][0], exact=False)
+    assert float(found) == pytest.approx(float(rate_of(CASES["Adam"][0])), rel=1e-9)
+    assert "Gauss-Newton" in found.convention and "without clipping" in found.convention
+    assert found.factor == pytest.approx(float(found) / 1e-3, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda: optax.inject_hyperparams(optax.adam)(1e-3, b1=0.8, b2=0.95, eps=1e-3),
+        lambda: optax.chain(optax.clip_by_global_norm(1e-6), CASES["Adam"][0]),
+        lambda: optax.chain(optax.scale_by_adam(0.8, 0.95, 1e-3), optax.scale_by_schedule(
+            optax.piecewise_constant_schedule(-1e-3, {100: 0.1}))),
+    ],
+)  # fmt: skip
+def test_chains_schedules_and_injected_rates_are_read(wrapped):
+    # Gradients of the state are those before clipping: a fresh state would differ.
+    transformation = wrapped()
+    state = stepped(transformation)
+    adam = stepped(CASES["Adam"][0])[0]
+    known = lambda node: type(node).__name__ == "ScaleByAdamState"
+    put = lambda node: adam if known(node) else node
+    state = jax.tree.map(put, state, is_leaf=known)
+    found = critical_learning_rate(
+        MODEL, X, Y, exact=True, tolerance=1e-12, optimiser=(transformation, state)
+    )
+    assert float(found) == pytest.approx(float(rate_of(CASES["Adam"][0])), rel=1e-6)
+
+
+def test_groups_with_different_rates_give_a_common_factor():
+    labels = {"a": "slow", "b": "fast"}
+    parts = {"slow": optax.sgd(0.1), "fast": optax.sgd(0.4, momentum=0.5)}
+    found = rate_of(optax.multi_transform(parts, labels))
+    eta, beta = np.repeat([0.1, 0.4], 4), np.repeat([0.0, 0.5], 4)
+    assert "factor of all learning rates" in found.convention
+    for share, expected in ((0.995, False), (1.005, True)):
+        factor = share * float(found)
+
+        def step(w, m, factor=factor):
+            m = beta * m + H @ w
+            return w - factor * eta * m, m
+
+        assert grows(step, np.ones(8), np.zeros(8)) is expected
+
+
+def test_batches_have_rates_of_their_own():
+    found = critical_learning_rate(MODEL, X, Y, batch=3, key=1)
+    assert found.batches.shape == (4,) and np.all(found.batches > 0)
+    order = np.random.default_rng(1).permutation(N)[:3]
+    one = FEATURES[order]
+    assert found.batches[0] == pytest.approx(2 / np.linalg.eigvalsh(one.T @ one / 3)[-1])
+    assert found.median == pytest.approx(np.median(found.batches))
+    assert found.share_above(found.batches.max() * 1.01) == 1.0
+    assert found.share_above(found.batches.min() * 0.99) == 0.0
+    with pytest.raises(ValueError, match="batches: got none; allowed is a result of batch="):
+        _ = critical_learning_rate(MODEL, X, Y).median
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "line"),
+    [
+        (lambda: optax.adam(1e-3), "optimiser: got a GradientTransformationExtraArgs"),
+        (lambda: (optax.adam(1e-3), None), "optimiser: got a state of another model"),
+        (lambda: (optax.adam(1e-3), stepped(optax.adam(1e-3), 0)), "without a step; allowed is"),
+        (lambda: (optax.adam(1e-3), stepped(optax.sgd(1.0))), "got a state of another model"),
+        (lambda: (optax.lion(1e-3), stepped(optax.lion(1e-3))), "with ScaleByLionState; allowed"),
+        (
+            lambda: (
+                t := optax.chain(optax.scale_by_adam(), optax.trace(0.5), optax.scale(-0.1)),
+                stepped(t),
+            ),
+            "got several momenta in a row",
+        ),
+        (
+            lambda: (t := optax.chain(optax.scale_by_trust_ratio(), optax.sgd(0.1)), stepped(t)),
+            "optimiser: got updates that",
+        ),
+        (lambda: 3, "optimiser: got an int"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(optimiser, line):
+    with pytest.raises(ValueError) as error:
+        critical_learning_rate(MODEL, X, Y, optimiser=optimiser())
+    assert line in str(error.value) and "\n" not in str(error.value)
+    assert str(error.value).startswith("optimiser: ")
+
+
+def test_a_state_of_other_weights_is_refused():
+    transformation = optax.adam(1e-3)
+    state = transformation.init({"a": jnp.ones(3), "b": jnp.ones(4)})
+    with pytest.raises(ValueError, match="optimiser: got a state of another model; allowed is one"):
+        critical_learning_rate(MODEL, X, Y, optimiser=(transformation, state))
