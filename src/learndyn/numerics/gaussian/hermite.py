@@ -25,6 +25,7 @@ Function = Callable[[Array], Array]
 
 STEPS = (0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1, 0.07, 0.05, 0.035, 0.025, 0.0175, 0.0125)
 MOST_TERMS = 512
+TOGETHER = 4096  # points at which a function is evaluated at once to choose a rule
 
 
 class Rule(NamedTuple):
@@ -173,8 +174,10 @@ def means(f: Function, std: float, step: float) -> tuple[float, float]:
 
 
 def _values(f: Function, x: np.ndarray) -> np.ndarray:
+    """f at points. They are filled up to one length, so that each operation compiles once."""
+    filled = np.append(x, np.zeros(-len(x) % TOGETHER))
     with jax.ensure_compile_time_eval(), jax.enable_x64(True):
-        return np.asarray(f(jnp.asarray(x)), np.float64)
+        return np.asarray(f(jnp.asarray(filled)), np.float64)[: len(x)]
 
 
 def _coefficients(f: Function, std: float, rule: Rule) -> np.ndarray:
