@@ -138,17 +138,19 @@ def rule_for(
     Returns:
         The rule.
     """
-    reach = math.sqrt((4 if linear else 3) * math.log(100 / accuracy))
+    # Slopes and curvatures weigh higher coefficients, which live further out.
+    reach = math.sqrt((4 if linear else 3 if orders > 1 else 2) * math.log(100 / accuracy))
+    tolerance = accuracy if orders == 1 else accuracy / 10
     fine = Rule(min(0.02, 0.05 / std), reach + 2, MOST_TERMS)
     every = [d for f in functions for d in derivatives(f)[:orders]]
     exact = [_coefficients(d, std, fine) for d in every]
-    rest = accuracy**2 if linear else accuracy / 10
+    rest = accuracy**2 if linear else tolerance
     terms = max(_terms(a, rest) for a in exact)
 
     def enough(step: float) -> bool:
         rough = (_coefficients(d, std, Rule(step, reach, terms)) for d in every)
         errors = (_error(a, b[:terms], linear) for a, b in zip(rough, exact, strict=True))
-        return all(error <= accuracy / 10 for error in errors)
+        return all(error <= tolerance for error in errors)
 
     return Rule(next(filter(enough, STEPS), STEPS[-1]), reach, terms)
 
