@@ -1,11 +1,11 @@
 """Final error of students of several sizes, with one layer trained and with both.
 
-The teacher has M = 2 units, its labels have noise. With the first layer alone, units beyond those of
-the teacher add to the error that remains; with both layers the student uses them to average the
+The teacher has M = 2 units, its labels have noise. With the first layer alone, units beyond those
+of the teacher add to the error that remains; with both layers the student uses them to average the
 noise away, and the error falls with K. It is proportional to the variance of the noise. Networks of
 size N and 2N with both layers trained, by the exact chain, give the theory's final error up to
-1/N². What the paper shows is public knowledge of the field; no equation is quoted from it. The quick
-preset has erf units and K up to 4; relu units are in the paper preset.
+1/N². What the paper shows is public knowledge of the field; no equation is quoted from it. The
+quick preset has erf units and K up to 4; relu units are in the paper preset.
 """
 
 import dataclasses
@@ -25,15 +25,15 @@ DIFFERS = "sizes of our own: M = 2, K to 6"
 LAYERS = {"first": ("inputs",), "both": ("inputs", "outputs")}
 ORDER = "the order itself, over all starts: a ratio of 1 would be no difference"
 CLAIMS = {
-    "first": claim("{g}, first layer trained: final error at K = {K} over that at K = 2, least over "
-                   "starts", "larger students do worse", because=ORDER),
-    "both": claim("{g}, both layers trained: final error at K = {K} over that at K = 2, largest over "
-                  "starts", "larger students do better", because=ORDER),
+    "first": claim("{g}, first layer trained: final error at K = {K} over that at K = 2, least "
+                   "over starts", "larger students do worse", because=ORDER),
+    "both": claim("{g}, both layers trained: final error at K = {K} over that at K = 2, largest "
+                  "over starts", "larger students do better", because=ORDER),
     "noise": claim("{g}, K = 2, {layers} trained: exponent of the final error in the noise",
                    "proportional to the variance of the noise",
                    because="the change of the exponent where the noise is doubled"),
-    "networks": claim("{g}, K = {K}, both layers trained: final error of networks, 1/N removed, over "
-                      "that of the theory", "ODEs describe the networks",
+    "networks": claim("{g}, K = {K}, both layers trained: final error of networks, 1/N removed, "
+                      "over that of the theory", "ODEs describe the networks",
                       because="runs of sizes N and 2N"),
 }  # fmt: skip
 
@@ -76,7 +76,7 @@ def _system(params: Params, g: str, layers: str, K: int, noise: float, N: int = 
 
 
 def _final(params: Params, system: ld.System, key: int) -> float:
-    """The last error, and none if it still falls."""
+    """The last error."""
     record = ld.solve(system, [0.0, params.end / 2, params.end], key=key)
     return float(record["error"][-1])
 
@@ -87,8 +87,9 @@ def _activation(params: Params, g: str) -> xr.Dataset:
         [[_final(params, _system(params, g, layers, K, middle), key) for key in keys]
          for K in params.units] for layers in LAYERS
     ]  # fmt: skip
+    of_noise = lambda layers, sigma: _system(params, g, layers, 2, sigma)
     noise = [
-        [_final(params, _system(params, g, layers, 2, sigma), params.key) for sigma in params.noises]
+        [_final(params, of_noise(layers, sigma), params.key) for sigma in params.noises]
         for layers in LAYERS
     ]
     return xr.Dataset(
