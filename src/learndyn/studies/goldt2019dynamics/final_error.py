@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import PLANNED, Claim, claim
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.statistics import student_tolerance
 
@@ -26,9 +26,9 @@ LAYERS = {"first": ("inputs",), "both": ("inputs", "outputs")}
 ORDER = "the order itself, over all starts: a ratio of 1 would be no difference"
 CLAIMS = {
     "first": claim("{g}, first layer trained: final error at K = {K} over that at K = 2, least "
-                   "over starts", "larger students do worse", because=ORDER),
+                   "over starts", "larger students do worse", because=ORDER, rate=PLANNED),
     "both": claim("{g}, both layers trained: final error at K = {K} over that at K = 2, largest "
-                  "over starts", "larger students do better", because=ORDER),
+                  "over starts", "larger students do better", because=ORDER, rate=PLANNED),
     "noise": claim("{g}, K = 2, {layers} trained: exponent of the final error in the noise",
                    "proportional to the variance of the noise",
                    because="the change of the exponent where the noise is doubled"),

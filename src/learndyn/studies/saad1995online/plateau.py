@@ -122,8 +122,10 @@ def draw(data: xr.Dataset) -> Figure:
         one = data.sel(K=K)
         for delta in data["delta"].values:
             axis.plot(data["fine"], one["curve"].sel(delta=delta), label=f"δ = {delta:g}")
-        axis.axhline(float(one["predicted"].sel(mark="error")), color="0.4", ls=":", lw=1)
+        height = float(one["predicted"].sel(mark="error"))
+        axis.axhline(height, color="0.4", ls=":", lw=1)
         axis.set(xlabel="α [steps / N]", ylabel="generalisation error", title=f"K = M = {K}")
+        axis.set_ylim(-0.05 * height, 2 * height)
         legend(axis, {"plateau": {"color": "0.4", "ls": ":"}})
         axes[-1].plot(1 / data["delta"], one["left"], "o-", label=f"K = M = {K}")
     axes[-1].set(xscale="log", xlabel="1/δ", ylabel="α at half of the plateau's error")
