@@ -48,10 +48,11 @@ def measure(name: str, K: int) -> str:
     sigma, c = (jnp.asarray(array) for array in state(K))
     units = Units(student, teacher, K, K).resolved(np.asarray(sigma))
     pairs = milliseconds(jax.jit(lambda s: (units.slopes(s), units.curvatures(s))), sigma)
-    noise = milliseconds(jax.jit(units.noise), sigma, c)
+    omega = jax.jit(units.noise)
+    noise = milliseconds(omega, sigma, c)
     error = units.error(sigma, c)
     crude = jax.jit(lambda s, c: points(units, s, None).noise(c))
-    exact = units.noise(sigma, c)
+    exact = omega(sigma, c)
     share = float(jnp.max(jnp.abs(crude(sigma, c) - exact)) / jnp.max(jnp.abs(exact)))
     equal = milliseconds(crude, sigma, c) * max(1.0, share / max(error, 1e-6))
     return (

@@ -47,7 +47,7 @@ def plane_points(rows, theta_nodes=40, radial_nodes=60, interval=graded):
     return x.reshape(-1, 2) @ rows.T, weights.ravel()
 
 
-def space_points(C, theta_nodes=18, radial_nodes=26, inner_nodes=24):
+def space_points(C, theta_nodes=24, radial_nodes=36, inner_nodes=24):
     """Points and weights for four variables of covariance C, split at z_k = 0 for each of them.
 
     The first two in the plane, the others one after the other, given those before; in portions.

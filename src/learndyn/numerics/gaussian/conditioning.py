@@ -9,7 +9,7 @@ with coefficients a_p,k(x) = c_k E[f_k(b_k + A_k·x + √R_kk y) h_p(y)]. The av
 never negative and vanishes with Δ, whatever the resolution. Sums over x are trapezoid rules.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,9 +19,15 @@ from learndyn.numerics.gaussian import hermite
 from learndyn.numerics.gaussian.pieces import inverse_root
 from learndyn.runtime.types import Array
 
+if TYPE_CHECKING:
+    from learndyn.numerics.gaussian.units import Units
+
+
+DETERMINED = 1e-12  # the share of a variance below which it counts as rounding
+
 
 class Grid(NamedTuple):
-    """The rule of x, of which `terms` is not used, and that of the inner average."""
+    """The rule of x, that of the inner average, and the smallest share of the largest weight."""
 
     outer: hermite.Rule
     inner: hermite.Rule
@@ -36,21 +42,17 @@ class Grid(NamedTuple):
         return grid[kept], weights[kept]
 
 
-def noise(units, sigma: Array, c: Array, biases: Array, grid: Grid) -> Array:
-    """E[g'_i g'_j Δ²], (K, K), for `Units` with smooth activations."""
-    K = units.K
-    g = units.student
-    slope = hermite.derivatives(g)[1]
-    activations = lambda z: jnp.concatenate([g(z[..., :K]), units.teacher(z[..., K:])], axis=-1)
+def noise(units: "Units", sigma: Array, c: Array, biases: Array, grid: Grid) -> Array:
+    """E[g'_i g'_j Δ²], (K, K), for units with smooth activations."""
+    K, slope = units.K, hermite.derivatives(units.student)[1]
 
     def average(A: Array, x: np.ndarray, weights: Array) -> Array:
         R = sigma - A @ A.T
         # What is determined by x has R_kk = 0 up to rounding.
-        variance = jnp.diagonal(sigma)
-        free = jnp.diagonal(R) > 1e-12 * variance
+        free = jnp.diagonal(R) > DETERMINED * jnp.diagonal(sigma)
         R = jnp.where(free[:, None] & free, R, 0.0)
         std, rho = hermite.correlations(R)
-        a = hermite.values(activations, biases + x @ A.T, std, grid.inner) * c
+        a = hermite.values(units.activations, biases + x @ A.T, std, grid.inner) * c
         G = jnp.einsum("pxk,x,pxl->pkl", a, weights, a)
         return jnp.sum(G * hermite.powers(rho, grid.inner.terms))
 
@@ -63,7 +65,7 @@ def noise(units, sigma: Array, c: Array, biases: Array, grid: Grid) -> Array:
         x, w = grid.points(2)
         first = sigma[:, i] * inverse_root(sigma[i, i])
         rest = sigma[:, j] - first * first[j]
-        left = jnp.where(rest[j] > 1e-12 * sigma[j, j], rest[j], 0.0)
+        left = jnp.where(rest[j] > DETERMINED * sigma[j, j], rest[j], 0.0)
         A = jnp.stack([first, rest * inverse_root(left)], axis=1)
         slopes = slope(biases[i] + x @ A[i]) * slope(biases[j] + x @ A[j])
         return average(A, x, w * slopes)

@@ -25,6 +25,7 @@ Function = Callable[[Array], Array]
 
 STEPS = (0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1, 0.07, 0.05, 0.035, 0.025, 0.0175, 0.0125)
 MOST_TERMS = 512
+TOGETHER = 4096  # points at which a function is evaluated at once to choose a rule
 
 
 class Rule(NamedTuple):
@@ -137,17 +138,19 @@ def rule_for(
     Returns:
         The rule.
     """
-    reach = math.sqrt((4 if linear else 3) * math.log(100 / accuracy))
+    # Slopes and curvatures weigh higher coefficients, which live further out.
+    reach = math.sqrt((4 if linear else 3 if orders > 1 else 2) * math.log(100 / accuracy))
+    tolerance = accuracy if orders == 1 else accuracy / 10
     fine = Rule(min(0.02, 0.05 / std), reach + 2, MOST_TERMS)
     every = [d for f in functions for d in derivatives(f)[:orders]]
     exact = [_coefficients(d, std, fine) for d in every]
-    rest = accuracy**2 if linear else accuracy / 10
+    rest = accuracy**2 if linear else tolerance
     terms = max(_terms(a, rest) for a in exact)
 
     def enough(step: float) -> bool:
         rough = (_coefficients(d, std, Rule(step, reach, terms)) for d in every)
         errors = (_error(a, b[:terms], linear) for a, b in zip(rough, exact, strict=True))
-        return all(error <= accuracy / 10 for error in errors)
+        return all(error <= tolerance for error in errors)
 
     return Rule(next(filter(enough, STEPS), STEPS[-1]), reach, terms)
 
@@ -173,8 +176,10 @@ def means(f: Function, std: float, step: float) -> tuple[float, float]:
 
 
 def _values(f: Function, x: np.ndarray) -> np.ndarray:
+    """f at points. They are filled up to one length, so that each operation compiles once."""
+    filled = np.append(x, np.zeros(-len(x) % TOGETHER))
     with jax.ensure_compile_time_eval(), jax.enable_x64(True):
-        return np.asarray(f(jnp.asarray(x)), np.float64)
+        return np.asarray(f(jnp.asarray(filled)), np.float64)[: len(x)]
 
 
 def _coefficients(f: Function, std: float, rule: Rule) -> np.ndarray:

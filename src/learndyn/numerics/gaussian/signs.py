@@ -8,8 +8,9 @@ variances vanish; then sgn 0 = 0 is right, since the product of the signs is con
 signs of one variable s³ = s, of which each of the three derivatives is a third.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -67,40 +68,78 @@ class Signs(NamedTuple):
         return Signs(units, extra, values, sizes, signs, c[units], constant)
 
 
-class Variables:
-    """Covariances and variances of variables by index: students first, then those of Δ."""
+class AbstractVariables(abc.ABC):
+    """Covariances and variances of variables, by arrays of indices.
+
+    Every number is computed once per pair of arrays, so that programs stay small.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+
+    def _once(self, compute: Callable[..., Any], *indices: np.ndarray) -> Any:
+        # The indices are kept, too: an `id` is unique only among objects that exist.
+        key = (compute.__name__, *sorted(map(id, indices)))
+        if key not in self._known:
+            self._known[key] = (compute(*indices), *indices)
+        return self._known[key][0]
+
+    def cov(self, a: np.ndarray, b: np.ndarray) -> Array:
+        """Cov(a, b)."""
+        return self._once(self._cov, a, b)
+
+    def var(self, a: np.ndarray) -> Array:
+        """Var a."""
+        return self._once(self._var, a)
+
+    def given(self, at: np.ndarray) -> "Given":
+        """The variables, given that `at` is 0."""
+        return self._once(self._given, at)
+
+    def _given(self, at: np.ndarray) -> "Given":
+        return Given(self, at)
+
+    @abc.abstractmethod
+    def _cov(self, a: np.ndarray, b: np.ndarray) -> Array: ...
+
+    @abc.abstractmethod
+    def _var(self, a: np.ndarray) -> Array: ...
+
+
+class Variables(AbstractVariables):
+    """Those of students, then those of Δ."""
 
     def __init__(self, sigma: Array, students: int, delta: Signs):
+        super().__init__()
         self.units = np.concatenate([np.arange(students), delta.units])
         self.extra = np.concatenate([np.zeros(students), delta.extra])
         self._sigma = sigma
 
-    def cov(self, a: np.ndarray, b: np.ndarray) -> Array:
-        """Cov(a, b); the noise of two error functions is independent, also of the same one."""
+    def _cov(self, a: np.ndarray, b: np.ndarray) -> Array:
+        # The noise of two error functions is independent, also of the same one.
         return self._sigma[self.units[a], self.units[b]]
 
-    def var(self, a: np.ndarray) -> Array:
-        """Var a."""
-        return self.cov(a, a) + self.extra[a]
+    def _var(self, a: np.ndarray) -> Array:
+        return self._cov(a, a) + self.extra[a]
 
     def same(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Whether the signs of a and b are equal, so that their product is 1."""
         return (self.units[a] == self.units[b]) & (self.extra[a] + self.extra[b] == 0)
 
 
-class Given:
-    """Covariances and variances of variables, given that one of them is 0."""
+class Given(AbstractVariables):
+    """Variables, given that one of them is 0."""
 
-    def __init__(self, variables: "Variables | Given", at: np.ndarray):
-        self.free, self.at, self._over = variables, at, inverse(variables.var(at))
+    def __init__(self, free: AbstractVariables, at: np.ndarray):
+        super().__init__()
+        self.free, self.at, self._over = free, at, inverse(free.var(at))
 
-    def cov(self, a: np.ndarray, b: np.ndarray) -> Array:
-        """Cov(a, b | at = 0)."""
+    def _cov(self, a: np.ndarray, b: np.ndarray) -> Array:
         of = self.free.cov
         return of(a, b) - of(a, self.at) * of(b, self.at) * self._over
 
-    def var(self, a: np.ndarray) -> Array:
-        """Var(a | at = 0), or 0 where that is rounding."""
+    def _var(self, a: np.ndarray) -> Array:
+        # 0 where the difference is rounding.
         whole = self.free.var(a)
         rest = whole - self.free.cov(a, self.at) ** 2 * self._over
         return jnp.where(rest > ROUNDING * whole, rest, 0.0)
@@ -179,7 +218,7 @@ def _pairs(
         sized = v.cov(k, l) * four
         for x, others in ((i, (j, k)), (j, (i, k)), (k, (i, j))):
             slope = ROOT * v.cov(k, x) * inverse_root(v.var(x))
-            sized += slope * _three_signs(Given(v, x), (*others, l), l)
+            sized += slope * _three_signs(v.given(x), (*others, l), l)
         total += sized * product(delta.sizes)
     return total
 
@@ -190,26 +229,26 @@ def _two_signs_two_values(
     """E[s_i s_j z_k z_l]."""
     total = v.cov(k, l) * TWO_PI * angle(v.var(i), v.cov(i, j), v.var(j))
     for x, y in ((i, j), (j, i)):
-        rest = Given(v, x)
+        rest = v.given(x)
         slope = TWO_PI * v.cov(k, x) * inverse_root(v.var(x))
         total += slope * rest.cov(l, y) * inverse_root(rest.var(y))
     return total
 
 
-def _three_signs(v: Variables | Given, signs: tuple[np.ndarray, ...], value: np.ndarray) -> Array:
+def _three_signs(v: AbstractVariables, signs: tuple[np.ndarray, ...], value: np.ndarray) -> Array:
     """E[s_1 s_2 s_3 z]."""
     total = jnp.zeros(())
     for x, a, b in ((0, 1, 2), (1, 0, 2), (2, 0, 1)):
-        rest = Given(v, signs[x])
+        rest = v.given(signs[x])
         arc = angle(rest.var(signs[a]), rest.cov(signs[a], signs[b]), rest.var(signs[b]))
         two = TWO_PI * arc + _of_one_variable(rest, signs[a], signs[b])
         total += v.cov(value, signs[x]) * inverse_root(v.var(signs[x])) * two
     return ROOT * total
 
 
-def _of_one_variable(v: Variables | Given, a: np.ndarray, b: np.ndarray) -> Array:
+def _of_one_variable(v: AbstractVariables, a: np.ndarray, b: np.ndarray) -> Array:
     """± 1/3 where a and b are 0 because both are multiples of one variable that is 0."""
-    if isinstance(v, Variables):
+    if not isinstance(v, Given):
         return jnp.zeros(())
     free = v.free
     now = (v.var(a) == 0) & (v.var(b) == 0) & (free.var(a) > 0) & (free.var(b) > 0)

@@ -201,8 +201,9 @@ class Units(eqx.Module):
         slope = hermite.derivatives(g)[1]
         squares = tuple((lambda x, k=k: (slope(x) * k(x)) ** 2) for k in (g, f))
         step = hermite.step_for(squares, self.spread, self.accuracy)
-        outer = hermite.Rule(step / 1.5 if self.finer else step, 9.0, 1)
-        return conditioning.Grid(outer, self.values_rule, self.accuracy / 100)
+        step, smallest = (step / 1.5, 1e-4) if self.finer else (step, 1e-2)
+        outer = hermite.Rule(step, reach=9.0, terms=1)
+        return conditioning.Grid(outer, self.values_rule, smallest * self.accuracy)
 
 
 def _arrays(sigma: Array, biases: Array | None) -> tuple[Array, Array | None]:

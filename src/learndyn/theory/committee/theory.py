@@ -244,6 +244,8 @@ class CommitteeTheory(AbstractTheory):
     def landmarks(self) -> dict[str, float]:
         """Landmarks for typical, orthogonal teachers: T^(l) = (1/N) tr Σ^l times a variance.
 
+        They need one activation, equal and fixed output weights, no biases and no decay.
+
         Rates are per t = η α, times are in t. Each holds at one of two learning rates:
 
         - In the limit η → 0 (order "flow"), independent of the rule's rate. For erf these are
