@@ -123,10 +123,13 @@ class CommitteeTheory(AbstractTheory):
     def attributes(self, state: Overlaps) -> dict[str, Any]:
         """How averages are computed, and how much a finer computation changes them here."""
         setting = self._setting
+        method = setting.units.method(setting.biased)
+        if method == "closed form":
+            return {"averages": method, "averages_error": 0.0}
         with full_precision():
             sigma, c = overlaps.covariance(setting, state), setting.c(state)
             error = setting.units.error(sigma, c, setting.biases(state))
-        return {"averages": setting.units.method(setting.biased), "averages_error": error}
+        return {"averages": method, "averages_error": error}
 
     @property
     def variables(self) -> dict[str, Variable]:  # pyright: ignore[reportIncompatibleVariableOverride]
