@@ -156,7 +156,8 @@ class CommitteeTheory(AbstractTheory):
         # The exact type: a subclass may draw from another distribution.
         if all(type(init) in realisation.LAWS for init in inits):
             state = realisation.draw(spectrum, *inits, student.units, teacher.units, key)
-            state = dataclasses.replace(state, **self._drawn_parts(key))
+            if not (student.is_array and teacher.is_array):
+                state = dataclasses.replace(state, **self._drawn_parts(key))
             return state, functools.partial(self.realise, state, key)
         rng = np.random.default_rng(key)
         rows, weights = self._sampled(teacher, rng), self._sampled(student, rng)
