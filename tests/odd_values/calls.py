@@ -121,7 +121,7 @@ def probe(costly: bool = True, *, y: bool = False, loss: bool = False, **more: A
 
 
 CALLS: dict[str, Callable[[], Call]] = {
-    "Activation": lambda: Call({"function": jnp.tanh, "kinks": (0.0,)}),
+    "Activation": lambda: Call({"function": jnp.tanh, "kinks": [0.0]}),
     "Aligned": lambda: Call({"strengths": [0.1, 0.2]}),
     "CNN": lambda: Call({"channels": [2], "kernel": 3, "outputs": 2, "stride": 1, **LAYERED}),
     "CatapultSchedule": lambda: Call({"rule": ld.SGD(0.1), "every": 1, **STEERED}),

@@ -160,9 +160,9 @@ def _dataset():
     return ld.System(ld.Dataset(x, x[:, 0]), ld.Committee(2, "erf"), ld.SGD(0.1))
 
 
-def _mixed():
+def _perturbed():
     data = ld.TeacherStudent(ld.Isotropic(9), ld.Committee(1, "linear"))
-    return ld.System(data, ld.Committee(3, "erf"), ld.SGD(0.2))
+    return ld.System(data, ld.Committee(3, "erf"), ld.NodePerturbation(0.2))
 
 
 def _descent():
@@ -179,7 +179,7 @@ def _deep():
     ("make", "options", "said"),
     [
         (_dataset, {}, "method: got 'reduced' for Dataset, Committee, SGD"),
-        (_mixed, {}, "different activations"),
+        (_perturbed, {}, "the rule is NodePerturbation, not SGD"),
         (_descent, {}, "GradientDescent, which does not sample; allowed here is 'direct'"),
         (_deep, {}, "deep linear theory knows no exact chain"),
         (system, {"probes": {"norms": lambda model: 0.0}}, "probes: got 'norms' with 'reduced'"),

@@ -108,11 +108,11 @@ def simulate(
     if rate is None:
         warn_off_grid(times, steps, clock.steps, "simulate")
     begin = _starts(system, theory, start, starts, key)
-    if theory is not None:
-        theory = theory.resolved([each.state for each in begin])
     seed("key", key + len(begin) - 1)  # the seed of the last start must be allowed too
     for each in begin:
         each.check_fits(system, theory, weights=chain is None)
+    states = [each.state for each in begin if each.state is not None]
+    theory = theory.resolved(states) if theory is not None and states else theory
     plan = _Plan(
         system=system,
         theory=theory,

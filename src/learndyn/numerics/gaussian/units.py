@@ -224,7 +224,9 @@ def _quadratic_noise(square: Any, sigma: Array, K: int) -> Array:
 
 @eqx.filter_jit
 def _averages(units: Units, sigma: Array, c: Array, biases: Array | None) -> list[Array]:
-    kinds = units.values, units.slopes, units.curvatures, units.slope_values
+    kinds = [units.values, units.slopes, units.curvatures]
+    # Without biases these do not enter, and vanish for odd functions.
+    kinds += [] if biases is None else [units.slope_values]
     return [*(kind(sigma, biases) for kind in kinds), units.noise(sigma, c, biases)]
 
 

@@ -123,10 +123,13 @@ class CommitteeTheory(AbstractTheory):
     def attributes(self, state: Overlaps) -> dict[str, Any]:
         """How averages are computed, and how much a finer computation changes them here."""
         setting = self._setting
+        method = setting.units.method(setting.biased)
+        if method == "closed form":
+            return {"averages": method, "averages_error": 0.0}
         with full_precision():
             sigma, c = overlaps.covariance(setting, state), setting.c(state)
             error = setting.units.error(sigma, c, setting.biases(state))
-        return {"averages": setting.units.method(setting.biased), "averages_error": error}
+        return {"averages": method, "averages_error": error}
 
     @property
     def variables(self) -> dict[str, Variable]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -153,7 +156,8 @@ class CommitteeTheory(AbstractTheory):
         # The exact type: a subclass may draw from another distribution.
         if all(type(init) in realisation.LAWS for init in inits):
             state = realisation.draw(spectrum, *inits, student.units, teacher.units, key)
-            state = dataclasses.replace(state, **self._drawn_parts(key))
+            if not (student.is_array and teacher.is_array):
+                state = dataclasses.replace(state, **self._drawn_parts(key))
             return state, functools.partial(self.realise, state, key)
         rng = np.random.default_rng(key)
         rows, weights = self._sampled(teacher, rng), self._sampled(student, rng)
@@ -243,6 +247,8 @@ class CommitteeTheory(AbstractTheory):
 
     def landmarks(self) -> dict[str, float]:
         """Landmarks for typical, orthogonal teachers: T^(l) = (1/N) tr Σ^l times a variance.
+
+        They need one activation, equal and fixed output weights, no biases and no decay.
 
         Rates are per t = η α, times are in t. Each holds at one of two learning rates:
 

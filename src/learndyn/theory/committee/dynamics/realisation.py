@@ -120,7 +120,8 @@ def with_parts(state: Overlaps, student: Committee, teacher: Committee) -> Overl
                     f"state: got no {name}, which are drawn; allowed are {units} numbers"
                 )
             parts[name] = own if given is None else given
-    return dataclasses.replace(state, **parts)
+    same = all(part is getattr(state, name) for name, part in parts.items())
+    return state if same else dataclasses.replace(state, **parts)
 
 
 def typical_rows(spectrum: Spectrum, units: int, rng: np.random.Generator) -> np.ndarray:
