@@ -127,7 +127,7 @@ def test_passes_see_every_example_once():
     counts = np.rint(np.log(1 - seen) / np.log(0.9)).astype(int)
     assert [c.sum() for c in counts[0]] == [3, 6, 9, 18, 27]
     assert counts[0, 2].max() == 1 and counts[0, 3].max() <= 2 and counts[0, 4].max() <= 3
-    assert np.any(counts[0, 2] != counts[1, 2]) and np.any(counts[0, 0] != counts[1, 0])
+    assert np.any(counts[0] != counts[1])  # runs have orders of their own
 
 
 def test_shuffles_are_uniform():

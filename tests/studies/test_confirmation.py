@@ -22,6 +22,8 @@ def folder(tmp_path, monkeypatch):
     write("claims.json", {"source_hash": "then"})
     write("quick.json", {"source_hash": "then", "claims": confirmation._rows(claims())})
     monkeypatch.setattr(confirmation, "_quick", lambda *_: claims("the same claim", 1 + 1e-9))
+    # A commit with changes, at which results are confirmed again whenever one asks.
+    monkeypatch.setattr(confirmation, "commit", lambda *_, **__: "abc-dirty")
     return tmp_path
 
 

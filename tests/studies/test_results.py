@@ -64,9 +64,9 @@ def test_a_summary_has_all_that_was_kept(tmp_path):
     kept = {"preset": "quick", "runs": {"1": {}, "2": {}}, "table": [row]}
     (folder / "replication.json").write_text(json.dumps(kept))
     (folder / "notes.md").write_text("a remark\n")
-    text = summary.written(tmp_path)
+    text, differs = summary.written(tmp_path), registry.constant(result["study"], "DIFFERS")
     for said in (
-        "| 0 / 1 / 0 |  |  | 1 / 0 / 0 | not recorded | 2026-01-01 | not recorded |  | "
+        f"| 0 / 1 / 0 |  |  | 1 / 0 / 0 | not recorded | 2026-01-01 | not recorded | {differs} | "
         "key = 1, 2 for 0 | current |",
         "- bocchi2026escape/fig5, claim: a. *why it fails*",
         r"| \|a\| | claim | 1/2 | 0.100 … 0.900 | 0.99 | below |",
