@@ -95,7 +95,9 @@ def test_text_of_others_is_complete():
     assert again.rule.decay == 0.0 and again.rule.bias_rate is None
 
 
-@pytest.mark.parametrize("g", [jnp.tanh, ld.Activation(jax.nn.relu, kinks=(0.0,))], ids=str)
+@pytest.mark.parametrize(
+    "g", [jnp.tanh, ld.Activation(jax.nn.relu, kinks=(0.0,))], ids=["function", "activation"]
+)
 def test_text_of_functions_names_them(g):
     given = system(ld.Committee(2, g), teacher=ld.Committee(1, g))
     again = ld.System.from_json(given.to_json())
