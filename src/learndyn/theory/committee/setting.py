@@ -1,5 +1,6 @@
 """The parts of a system in which a committee learns from a committee."""
 
+import functools
 from typing import Any, NamedTuple, cast
 
 import jax.numpy as jnp
@@ -40,7 +41,8 @@ class CommitteeSetting(NamedTuple):
         student, rule = cast(Committee, system.network), system.rule.step_law
         teacher = cast(Committee, problem.teacher)
         assert rule is not None
-        units = Units(student.g, teacher.g, student.units, teacher.units, **resolution)
+        sizes = student.units, teacher.units
+        units = _units(student.g, teacher.g, *sizes, tuple(resolution.items()))
         return CommitteeSetting(problem, student, teacher, rule, problem.inputs.spectrum, units)
 
     @property
@@ -103,6 +105,11 @@ class CommitteeSetting(NamedTuple):
             "decay": self.rule.decay is not None,
         }
         return next((reason for reason, there in reasons.items() if there), "")
+
+
+@functools.lru_cache(maxsize=256)  # a setting is asked for several times per call
+def _units(student: Any, teacher: Any, K: int, M: int, resolution: tuple[Any, ...]) -> Units:
+    return Units(student, teacher, K, M, **dict(resolution))
 
 
 def mean_square(part: np.ndarray | AbstractInitialisation | None) -> float:
