@@ -138,6 +138,11 @@ def _commit(result: Mapping[str, Any], history: Container[str] | None) -> str:
     return text if history is None or head in history else f"({text})"
 
 
+def clean_commit(result: Mapping[str, Any], history: Container[str] | None) -> bool:
+    """Whether a result names a commit without changes that is in the history."""
+    return str(result.get("commit") or "-dirty") in (history or ())
+
+
 def known_commits(folder: pathlib.Path) -> Container[str] | None:
     """The commits in the history, by the first 12 digits; None where there is no git."""
     command = ["git", "-C", str(folder), "log", "--format=%H"]
