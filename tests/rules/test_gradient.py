@@ -99,12 +99,12 @@ def test_decay_outside_committees_is_a_multiplier():
 
 
 def test_rates_of_zero_do_not_compile_anew():
-    from learndyn.solving.integrate import integrate
+    from learndyn.solving.integrate import _advance
 
     sizes = []
     for rates in ({}, {"output_rate": 0.0}, {"decay": 0.0, "output_decay": 0.0}):
         ld.solve(system(ld.SGD(0.3, batch=BATCH, **{**RATES, **rates})), [0, 0.1, 0.2])
-        sizes.append(integrate._cached._cache_size())
+        sizes.append(_advance._cached._cache_size())
     assert sizes[0] == sizes[1] == sizes[2]
 
 

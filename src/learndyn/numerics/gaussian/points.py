@@ -5,8 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import qmc
+import scipy  # its statistics are imported on first use
 
 from learndyn.numerics.gaussian.pieces import inverse
 from learndyn.numerics.semidefinite import root_times
@@ -15,12 +14,14 @@ from learndyn.runtime.types import Array
 BITS = 14  # 2^14 points
 
 
-@functools.cache
-def normal_points(dim: int, seed: int) -> np.ndarray:
-    """Scrambled Sobol points, mapped to standard normal numbers, (points, dim)."""
-    points = qmc.Sobol(dim, scramble=True, rng=seed).random_base2(BITS)
+@functools.lru_cache(maxsize=8)
+def normal_points(dim: int, seed: int = 0) -> np.ndarray:
+    """2^14 scrambled Sobol points, mapped to standard normal numbers, (points, dim)."""
+    points = scipy.stats.qmc.Sobol(dim, scramble=True, rng=seed).random_base2(BITS)
     # Sobol points have 30 bits, so a coordinate may be 0, whose normal quantile is −∞.
-    return ndtri(points + 2.0**-31)
+    points = scipy.special.ndtri(np.maximum(points, 2.0**-31))
+    points.setflags(write=False)
+    return points
 
 
 class Points:

@@ -144,7 +144,7 @@ def _claims(one: xr.Dataset, K: int) -> list[Claim]:
     farthest = lambda name: max(
         np.atleast_1d(one[name].values), key=lambda value: abs(value - expected[name])
     )
-    z, runs = abs(one["mean"] - one["theory"]) / one["standard_error"], one.attrs["runs"]
+    z, runs = abs(one["mean"] - one["theory"]) / one["standard_error"], int(one.attrs["runs"])
     slope = ld.analysis.fit_line(np.log(1 / one["delta"].values), one["left"].values).slope
     return [
         *(of(name).equals(farthest(name) / expected[name], 1.0) for name in expected),

@@ -2,7 +2,7 @@
 
 The teacher's units are signs. For a linear student without biases and a teacher of one unit both
 outputs have the sign of a Gaussian number, and they differ with the probability arccos(ρ)/π, ρ the
-correlation of the two. Otherwise it is the share of `POINTS` fixed quasi-random pre-activations at
+correlation of the two. Otherwise it is the share of fixed quasi-random pre-activations at
 which they differ, with an error of about 1e-3; a sum of signs that is 0 counts as different. It is
 a step function of the state, so that it has no derivative, and no standard deviation by linear
 noise.
@@ -11,10 +11,10 @@ noise.
 import jax.numpy as jnp
 
 from learndyn.numerics.gaussian import Linear
+from learndyn.numerics.gaussian.points import normal_points
 from learndyn.numerics.gaussian.sign import Sign
 from learndyn.numerics.semidefinite import symmetric_roots
 from learndyn.runtime.types import Array
-from learndyn.theory.committee.dynamics.diffusion import normal_points
 from learndyn.theory.committee.setting import CommitteeSetting
 from learndyn.theory.committee.state import Factors, Overlaps
 

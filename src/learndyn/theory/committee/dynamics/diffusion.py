@@ -19,7 +19,7 @@ products of different examples of a batch.
 mean A_l u, A_l = λ_l C_l Σ^(-½), and covariance B_ll' = λ_l C_l [l = l'] − A_l A_l'ᵀ. Cov[V]
 therefore follows from the moments of the products δ_i u_m, δ_i δ_j, g_i e and δ_i, for any number
 of levels. These have closed forms for linear and quadratic activations without outputs or biases of
-their own (see `numerics.wick`). For others they are averages over `POINTS` fixed quasi-random
+their own (see `numerics.wick`). For others they are averages over fixed quasi-random
 points; `diffusion_error` estimates their error.
 
 The moving variables are, in this order, the upper triangles of Q and all of R, level by level, and
@@ -27,16 +27,15 @@ the outputs and the biases where they are part of the state.
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy
 
 from learndyn.numerics import wick
+from learndyn.numerics.gaussian.points import normal_points
 from learndyn.numerics.semidefinite import symmetric_roots
 from learndyn.runtime.precision import in_float64
 from learndyn.runtime.types import Array
@@ -44,8 +43,7 @@ from learndyn.theory.committee.dynamics import terms
 from learndyn.theory.committee.setting import CommitteeSetting
 from learndyn.theory.committee.state import Overlaps
 
-POINTS = 16384  # quasi-random points per average; a power of two keeps Sobol points balanced
-SEED = 0  # of their scrambling: fixed, so that D is a smooth function of the state
+SEED = 0  # of quasi-random points: fixed, so that D is a smooth function of the state
 CLOSED = ("linear", "quadratic")  # activations that need no points
 
 
@@ -237,13 +235,3 @@ def _decay(setting: CommitteeSetting, state: Overlaps) -> Array:
 def _both_sides(map_: Callable[[Array], Array], C: Array) -> Array:
     """M C Mᵀ for a linear map M, given as a function, and a symmetric C."""
     return jax.vmap(map_)(jax.vmap(map_)(C).T)
-
-
-@functools.lru_cache(maxsize=8)
-def normal_points(dim: int, seed: int = SEED) -> np.ndarray:
-    """`POINTS` scrambled Sobol points, mapped to standard normal numbers, (POINTS, dim)."""
-    points = scipy.stats.qmc.Sobol(dim, scramble=True, rng=seed).random(POINTS)
-    # Sobol points have 30 bits, so a coordinate may be 0, whose normal quantile is −∞.
-    points = scipy.special.ndtri(np.maximum(points, 2.0**-31))
-    points.setflags(write=False)
-    return points
