@@ -49,7 +49,7 @@ def test_the_same_numbers_confirm_a_result_and_new_names_are_kept(folder):
 )
 def test_other_numbers_do_not_and_are_named(folder, monkeypatch, now, why):
     monkeypatch.setattr(confirmation, "_quick", lambda *_: now)
-    words = "study changed, 1 of the quick preset's claims"
+    words = "study or library changed, 1 of the quick preset's claims"
     assert confirmation.confirm(folder, STUDY) == f"{words}; {why}"
     assert not stands(folder)
     found = confirmation.standing(folder, STUDY, {"source_hash": "then"})
@@ -82,7 +82,7 @@ def test_a_clean_commit_is_confirmed_once(folder, monkeypatch):
     assert confirmation.confirm(folder, STUDY).startswith("confirmed 2")
     monkeypatch.setattr(confirmation, "commit", lambda *_, **__: "abd")
     monkeypatch.setattr(confirmation, "_quick", lambda *_: claims(measured=1.05))
-    assert confirmation.confirm(folder, STUDY).startswith("study changed")
+    assert confirmation.confirm(folder, STUDY).startswith("study or library changed")
 
 
 def test_a_result_is_confirmed_for_one_source_only(folder, monkeypatch):

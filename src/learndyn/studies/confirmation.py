@@ -29,7 +29,7 @@ PRECISION = 1e-6  # largest relative difference of numbers that count as the sam
 FIRST_GENERATOR = "Philox4x32-10"  # of files that do not name it
 SHARE = 0.01  # likewise, as a share of the distance from which on the verdict would change
 _EQUAL = ("kind", "relation", "status")
-_CLOSE = ("measured", "expected", "tolerance", "rate")
+_CLOSE = ("measured", "expected", "tolerance")
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -72,7 +72,7 @@ def _seen(confirmed: Mapping[str, Any], same: bool) -> Standing:
     changed = dict(confirmed.get("changed", {}))
     if not changed:
         return Standing(True, f"confirmed {confirmed['date']}")
-    which = "library" if same else "study"
+    which = "library" if same else "study or library"
     return Standing(same, f"{which} changed, {len(changed)} of the quick preset's claims", changed)
 
 
@@ -175,8 +175,7 @@ def _difference(a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
         if name in _CLOSE and None not in (a[name], b[name]):
             # A measured value near 0 may be all rounding error, where a relative difference means
             # nothing. A change far below what would turn the verdict is allowed as well.
-            least = SHARE * _slack(a) if name != "rate" else 0.0
-            same = math.isclose(a[name], b[name], rel_tol=PRECISION, abs_tol=least)
+            same = math.isclose(a[name], b[name], rel_tol=PRECISION, abs_tol=SHARE * _slack(a))
         if not same:
             return f"{name} of {b['name']!r} was {a[name]} and is {b[name]}"
     return ""
