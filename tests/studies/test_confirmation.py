@@ -41,7 +41,7 @@ def test_the_same_numbers_confirm_a_result_and_new_names_are_kept(folder):
 @pytest.mark.parametrize(
     ("now", "why"),
     [
-        (claims(measured=1.01), "measured of 'a claim' was 1.0 and is 1.01"),
+        (claims(measured=1.02), "measured of 'a claim' was 1.0 and is 1.02"),
         (claims(measured=2.0), "status of 'a claim' was holds and is fails"),
         (claims()[:1], "'undecided' is no longer there"),
         ([*claims(), claim("more", "Fig. 2").open("no data")], "'more' is new"),
@@ -57,8 +57,8 @@ def test_other_numbers_do_not_and_are_named(folder, monkeypatch, now, why):
 
 
 def test_a_change_far_from_where_the_verdict_turns_is_none(folder, monkeypatch):
-    """The tolerance is 0.1, so that a hundredth of the distance to its end is 0.001."""
-    for measured, same in ((1.0009, True), (0.9991, True), (1.0011, False)):
+    """The tolerance is 0.1, so that a tenth of the distance to its end is 0.01."""
+    for measured, same in ((1.009, True), (0.991, True), (1.011, False)):
         monkeypatch.setattr(confirmation, "_quick", lambda *_, m=measured: claims(measured=m))
         confirmation.confirm(folder, STUDY)
         assert stands(folder) is same

@@ -27,7 +27,7 @@ from learndyn.studies.results import PACKAGE, naming, read
 QUICK, CONFIRMED = "quick.json", "confirmed.json"
 PRECISION = 1e-6  # largest relative difference of numbers that count as the same
 FIRST_GENERATOR = "Philox4x32-10"  # of files that do not name it
-SHARE = 0.01  # likewise, as a share of the distance from which on the verdict would change
+SHARE = 0.1  # likewise, as a share of the distance from which on the verdict would change
 _EQUAL = ("kind", "relation", "status")
 _CLOSE = ("measured", "expected", "tolerance")
 Rows = Sequence[Mapping[str, Any]]
