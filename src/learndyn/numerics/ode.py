@@ -19,7 +19,9 @@ from learndyn.runtime.stepping import blank_rows, with_row
 from learndyn.runtime.types import Array
 
 MAX_STEPS = 200_000
-FIRST = 1e-4  # length of the first step, relative to the first requested time
+# Length of the first step, relative to the first requested time. It is long: near a singular start,
+# as of natural gradient, a field has digits only a little away from it.
+FIRST = 1e-2
 NEAR = 1e-14  # a requested time this close to the end of a step, relatively, is that end
 
 
