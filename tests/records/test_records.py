@@ -47,7 +47,7 @@ def test_attributes_say_what_ran(pair):
     for record, engine in zip(pair, ("solve", "simulate"), strict=True):
         assert record.attrs["engine"] == engine
         assert record.attrs["wall_seconds"] > 0
-        assert record.attrs["version_learndyn"] == "0.1.0"
+        assert record.attrs["version_learndyn"] == ld.__version__
         assert all(isinstance(v, int | float | str | np.number) for v in record.attrs.values())
 
 
