@@ -14,9 +14,8 @@ KEPT = pathlib.Path(__file__).parents[2] / "docs" / "results"
 # numbers. A result that is made anew is taken off.
 OLD = {
     "bocchi2026escape": "fig1 fig4 jitter",
-    "curvature2020linear": "fig1 figS1 figS2",
+    "curvature2020linear": "figS1 figS2",
     "hiratani2022perturbation": ("closing_the_gap equations fig1 fig2 fig4 fig5 figS2 figS3 figS4"),
-    "saad1995online": "plateau",
     "worschech2024scaling": "fig1 fig2 fig3 fig5 fig6 fig15",
     "zhu2024catapults": (
         "alignment_scatter fig4_3 fig4_4 fig4_5 fig4_6 fig4_7 fig4_8 fig4_9 fig4_10 "
