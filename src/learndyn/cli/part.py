@@ -41,13 +41,14 @@ def compute_part(
     """
     from learndyn.records import save
     from learndyn.records.schema import Stopwatch
-    from learndyn.studies import parts
+    from learndyn.studies import parts, registry
 
     origin, watch = request.origin(), Stopwatch()
     differs = origin["differs"] | {name: [None, values] for name, values in chosen.items()}
     with whole_files(folder, FILES) as write:
         with blaming(differs):
-            data = request.module.compute(parts.params_of(request.params, chosen), report)
+            own = parts.params_of(request.params, chosen)
+            data = registry.compute(request.module, own, report)
         data = parts.labelled(data, request.module, chosen)
         write("data.nc", lambda path: save(data, path), whole=contextlib.nullcontext)
         origin |= {"part": chosen, "seconds": watch.seconds()}

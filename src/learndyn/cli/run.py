@@ -47,7 +47,7 @@ def run(
     options.require_apart(settings, integers, "--{}")
     request = Request.of(study, preset, settings | integers)
     from learndyn.runtime.progress import reporting
-    from learndyn.studies import parts
+    from learndyn.studies import parts, registry
 
     texts = options.settings(part or [], "--part")
     options.require_apart(settings | integers, texts, "--part {}")
@@ -63,5 +63,5 @@ def run(
         print(f"files in {folder}; `learndyn join` judges the study from all of its parts")
         return
     folder = writable(out or os.path.join("results", study))
-    compute = lambda report: request.module.compute(request.params, report)
+    compute = lambda report: registry.compute(request.module, request.params, report)
     raise typer.Exit(judge(request, folder, compute))

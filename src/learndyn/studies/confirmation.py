@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import jax
 
-from learndyn.numerics import generators
 from learndyn.records import commit, whole_file
 from learndyn.studies import registry
 from learndyn.studies.claims import Claim
@@ -26,7 +25,6 @@ from learndyn.studies.results import PACKAGE, naming, read
 
 QUICK, CONFIRMED = "quick.json", "confirmed.json"
 PRECISION = 1e-6  # largest relative difference of numbers that count as the same
-FIRST_GENERATOR = "Philox4x32-10"  # of files that do not name it
 SHARE = 0.1  # likewise, as a share of the distance from which on the verdict would change
 _EQUAL = ("kind", "relation", "status")
 _CLOSE = ("measured", "expected", "tolerance")
@@ -110,8 +108,8 @@ def confirm(folder: pathlib.Path, study: str) -> str:
             seen = read(folder / CONFIRMED)
             if (seen["result"], seen["study"], seen["commit"]) == (then, now, here):
                 return standing(folder, study, {"source_hash": then}).text
-    kept: dict[str, Any] = read(quick) if quick.exists() else {"generator": generators.selected()}
-    generator = str(kept.get("generator", FIRST_GENERATOR))
+    kept: dict[str, Any] = read(quick) if quick.exists() else {}
+    generator = str(kept.get("generator", registry.GENERATOR))
     try:
         claims = _rows(_quick(study, generator))
     except Exception as error:  # a study may raise anything; the others are still to be confirmed
@@ -132,9 +130,8 @@ def confirm(folder: pathlib.Path, study: str) -> str:
 
 def _quick(study: str, generator: str) -> Sequence[Claim]:
     module = registry.find(study)
-    with generators.generator(generator):
-        data = module.compute(registry.preset_of(module, "quick"), lambda done: None)
-    claims = module.check(data)
+    params = registry.preset_of(module, "quick")
+    claims = module.check(registry.compute(module, params, lambda done: None, generator))
     # The compiled programs of all studies together do not fit into the memory of one process.
     jax.clear_caches()
     return claims

@@ -37,4 +37,4 @@ class Evaluation:
 
     def __call__(self, **point: Any) -> "xr.Dataset":
         params = dataclasses.replace(self.params(), **point)
-        return registry.find(self.study).compute(params, lambda done: None)
+        return registry.compute(registry.find(self.study), params, lambda done: None)

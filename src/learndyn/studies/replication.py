@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from learndyn.records import whole_file
+from learndyn.studies import registry
 from learndyn.studies.registry import Report, Study
 from learndyn.studies.results import naming, read
 from learndyn.studies.statistics import clopper_pearson
@@ -88,7 +89,7 @@ def replicate(
 
 def _outcome(study: Study, params: Any, report: Report) -> dict[str, Any]:
     try:
-        claims = study.check(study.compute(params, report))
+        claims = study.check(registry.compute(study, params, report))
     # An error is an outcome as well, at which no claim holds. Skipping such keys would make the
     # rates look better than they are.
     except Exception as error:
