@@ -82,7 +82,7 @@ def compute(study: Study, params: Any, report: Report, generator: str = GENERATO
     """The data of a study, simulated with a named generator of random numbers.
 
     Studies keep the first generator of this package, whatever its default is: claims and keys of
-    presets were chosen with it, and kept results were computed with it.
+    presets were chosen with it, and most kept results were computed with it.
 
     Args:
         study: the study.
