@@ -153,7 +153,7 @@ def _of_vectors(network: MLP | ResidualMLP, x: np.ndarray, y: np.ndarray) -> tup
     hidden = len(fan_in) > 1
     own = [1.0] * len(fan_in)
     if not ntk:  # per neuron of the last hidden layer; the number of inputs stays finite
-        own = [0.0, *(n / fan_in[-1] for n in fan_in[1:])] if hidden else [float(fan_in[0])]
+        own = [0.0, *(n / fan_in[-1] for n in fan_in[1:])] if hidden else [float(x.shape[1])]
     layers = tuple(Layer(lambda a: a, c) for c in own)
     biased = float(network.bias)
     variance, learns = (biased if ntk else 0.0), (0.0 if hidden and not ntk else biased)
