@@ -21,7 +21,8 @@ class InfiniteNetwork(AbstractNetwork):
 
     It has no weights: over initialisations its outputs are a Gaussian process of covariance
     `nngp`, and it learns with the fixed kernel `ntk`. Kernels are those of one output; the outputs
-    of a network are independent, with equal kernels. `solve` predicts how it learns.
+    of a network are independent, with equal kernels. A `System` can hold it, but no theory of such
+    a system exists yet.
 
     In the parameterisation "standard" the tangent kernel grows with the width. `ntk` is then
     that kernel per neuron of the last hidden layer: a learning rate η of the infinite network is
@@ -102,10 +103,7 @@ class InfiniteNetwork(AbstractNetwork):
         return self.network.output_shape(input_shape, dtype)
 
 
-NO_WEIGHTS = (
-    "network: got an infinite network, which has no weights; allowed are `solve`, or the "
-    "finite network itself"
-)
+NO_WEIGHTS = "network: got an infinite network, which has no weights; allowed is the finite network"
 
 
 def infinite(network: AbstractNetwork, *, train: str = "all") -> InfiniteNetwork:
