@@ -95,7 +95,7 @@ def train(
 
 def top_kernel(model: ld.Model, x: Any) -> float:
     """The largest eigenvalue of the tangent kernel of a model on examples."""
-    return float(np.asarray(ld.probes.ntk_spectrum(model, np.asarray(x, float), 1))[0])
+    return float(np.asarray(ld.probes.ntk_spectrum(model, np.asarray(x, float), 1, tolerance=0))[0])
 
 
 def distance_from(weights: Any) -> Callable[[ld.Model], Any]:
