@@ -71,3 +71,12 @@ def test_single_precision_ends():
     start = RNG.standard_normal(len(VALUES)).astype(np.float32)
     found = eigen(lambda v: VALUES.astype(np.float32) * v, start, 3, tolerance=0)
     np.testing.assert_allclose(found.values, [3, 2, 1.02], rtol=1e-5)
+
+
+def test_no_eigenvalue_of_a_cluster_is_missed():
+    """Close eigenvalues are resolved late: the fifth then looks converged at the sixth."""
+    values = np.r_[1, 0.99, 0.985, 0.98, 0.975, 0.97, np.linspace(0.5, 0, 594)]
+    for seed in range(20):
+        start = np.random.default_rng(seed).standard_normal(len(values))
+        found = eigen(lambda v: values * v, start, 5)
+        np.testing.assert_allclose(found.values, values[:5], rtol=1e-3)

@@ -63,7 +63,7 @@ def _is_called(value: Any) -> bool:
     return not (result or inspect.isabstract(value) or not _parameters(value))
 
 
-RESULTS = ("CriticalLearningRate", "CriticalRateAlong", "Egop", "Summary", "Start")
+RESULTS = ("CriticalLearningRate", "CriticalRateAlong", "Egop", "HessianTop", "Summary", "Start")
 
 
 def _parameters(value: Any) -> list[str]:
@@ -170,7 +170,8 @@ CALLS: dict[str, Callable[[], Call]] = {
     "ResidualMLP": lambda: Call({"widths": [3, 2, 2, 1], "skip": 1, **LAYERED}),
     "Residuals": lambda: Call({"r": [1.0], "kernel": [2.0]}),
     "SGD": lambda: Call({"learning_rate": 0.1, "batch": 2, "sampling": "replacement",
-                         "output_rate": 0.1, "bias_rate": 0.1, "decay": 0.1, "output_decay": 0.1}),
+                         "output_rate": 0.1, "bias_rate": 0.1, "decay": 0.1, "output_decay": 0.1,
+                         "momentum": 0.5, "nesterov": False}),
     "SmallRandom": lambda: Call({"largest": 0.1}),
     "Spectrum": lambda: Call({"values": [2.0, 1.0], "counts": [1, 3]}),
     "SquaredLoss": lambda: Call({"scale": 0.5}),
@@ -252,7 +253,7 @@ CALLS: dict[str, Callable[[], Call]] = {
     "agop": probe(factor=False),
     "probes.alignment": lambda: Call({"A": np.eye(2), "B": np.eye(2), "factors": False}, True),
     "probes.conserved": lambda: Call({"model": model("relu")}, True),
-    "critical_learning_rate": probe(y=True, loss=True, exact=False, tolerance=None, optimiser=None,
+    "critical_learning_rate": probe(y=True, loss=True, exact=False, tolerance=1e-3, optimiser=None,
                                     batch=2, key=1),
     "probes.critical_rate_along": lambda: Call(
         {"model": model(), "x": X, "y": Y, "loss": ld.SquaredLoss(), "update": model().weights,
@@ -261,7 +262,7 @@ CALLS: dict[str, Callable[[], Call]] = {
     "probes.egop": lambda: Call({"function": ld.Polynomial([(1.0, {0: 2})], 2),
                                  "inputs": ld.Isotropic(2), **DRAWN}, True),
     "probes.hessian_operator": probe(y=True, loss=True),
-    "hessian_top": probe(y=True, loss=True, k=1, tolerance=0.0),
+    "hessian_top": probe(y=True, loss=True, k=1, which="both", tolerance=0.0, basis=9),
     "probes.hessian_trace": probe(y=True, loss=True, **DRAWN),
     "probes.kernel_drift": lambda: probe(start=model(), norm="frobenius")(),
     "probes.kernel_operator": probe(),

@@ -24,6 +24,7 @@ from learndyn.runtime.types import Array, Number
 
 SMALL = 64  # operators up to this size are formed as a matrix
 SHARE = 4  # a basis takes at most a quarter of the free memory
+SETTLED = 0.25  # values must not have moved during this share of the products
 TRACED = 64  # a larger traced matrix is multiplied by this many vectors instead of decomposed
 PLAIN = 512  # up to this size all eigenvalues are computed even where only one is needed
 Product = Callable[[Any], Any]
@@ -111,7 +112,9 @@ def eigen(
 
     A Ritz value θ with the residual ρ has an eigenvalue within ρ, and within ρ²/γ if all others are
     at least γ away. The iteration ends when ρ is below tolerance · |θ|, or below rounding, for all
-    values: where gaps are wide, the error is far smaller than the tolerance.
+    values, and when no value has moved during the last quarter of the products: where gaps are
+    wide, the error is far smaller than the tolerance. An eigenvector that the start vector hardly
+    contains can still be missed; its neighbour is then taken for it.
 
     Args:
         product: v ↦ A v, for vectors of the start vector's kind: NumPy, JAX or PyTorch.
@@ -147,7 +150,7 @@ def _eigen(
     limit = (max(300, 20 * sought) if tolerance else 10 * size) if most is None else most
     rows, T, count = vectors_like(start, held), np.zeros((held, held)), 0
     eps, scale, v = precision_of(start), 0.0, start / length(start)
-    products = 0
+    products, courses = 0, []
     while True:
         products += 1
         rows.put(count, v)
@@ -161,7 +164,9 @@ def _eigen(
         residuals = beside * abs(vectors[-1])
         outer = outermost(values, which, k)
         enough = np.maximum(tolerance * abs(values[outer]), eps * scale)
-        if count > sought and (np.all(residuals[outer] <= enough) or products >= limit):
+        courses.append(values[outer])
+        done = np.all(residuals[outer] <= enough) and _settled(courses, enough)
+        if count > sought and (done or products >= limit):
             break
         # A Krylov space that is exhausted too early is continued by a vector outside of it.
         rest = rest if beside else rows.rest(random_like(v, products), count)
@@ -176,6 +181,16 @@ def _eigen(
         T[:count, :count] = np.diag(values[kept])
         T[count, :count] = T[:count, count] = coupling
     return Eigen(values[outer], residuals[outer], rows.combined(vectors[:, outer]), products)
+
+
+def _settled(courses: list[np.ndarray], enough: np.ndarray) -> bool:
+    """Whether the values have stayed the same during the last share of the products.
+
+    Close eigenvalues are told apart late: until then a Ritz value can rest at the next one with a
+    small residual, and one is missing.
+    """
+    earlier = courses[int((1 - SETTLED) * len(courses))]
+    return len(earlier) == len(enough) and bool(np.all(abs(courses[-1] - earlier) <= enough))
 
 
 def outermost(values: np.ndarray, which: str, k: int) -> np.ndarray:

@@ -137,8 +137,12 @@ def _on_host(v: Any) -> bool:
 def length(w: Any) -> float:
     """The Euclidean length."""
     if isinstance(w, jax.Array):
-        return float(jnp.linalg.norm(w))
+        return float(_length(w))
     return float(np.linalg.norm(w)) if _on_host(w) else float(w.norm())
+
+
+def _length(w: Any) -> Any:
+    return jnp.sqrt(w @ w)
 
 
 @functools.partial(jax.jit, donate_argnums=0)
@@ -154,11 +158,11 @@ def _rest(rows: Any, w: Any, count: Any) -> Any:
         along = jnp.where(filled, rows @ w, 0)
         return w - along @ rows, along
 
-    before = jnp.linalg.norm(w)
+    before = _length(w)
     once, along = without(w)
-    cancelled = ~(jnp.linalg.norm(once) > ENOUGH * before)
+    cancelled = ~(_length(once) > ENOUGH * before)
     again, more = jax.lax.cond(cancelled, without, lambda once: (once, jnp.zeros_like(along)), once)
-    return again, along + more, (jnp.linalg.norm(again), before)
+    return again, along + more, (_length(again), before)
 
 
 @jax.jit
