@@ -212,6 +212,15 @@ def test_figures_keep_the_style_and_leave_settings_alone(tmp_path):
     assert before == (matplotlib.rcParams["svg.fonttype"], matplotlib.rcParams["axes.prop_cycle"])
 
 
+def test_a_letter_of_the_paper_replaces_ours():
+    figure, axes = panels(3)
+    axes[0].set_title("A  SGD", loc="left")
+    axes[1].set_title("SGD", loc="left")
+    figure.draw_without_rendering()
+    drawn = [axis.texts[0].get_tightbbox() for axis in axes]
+    assert [box is not None and box.width > 0 for box in drawn] == [False, True, True]
+
+
 def test_matplotlib_finds_the_style_by_its_name():
     with matplotlib.style.context("learndyn.plotting.learndyn"):
         assert matplotlib.rcParams["savefig.dpi"] == 200

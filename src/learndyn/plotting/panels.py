@@ -1,13 +1,16 @@
 """Figures with axes in rows."""
 
+import re
 import string
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Annotation
 
 from learndyn.plotting.style import StyledFigure, style
 
 COLUMNS = 4  # largest number of axes in a row: more are too small to read
+OWN = re.compile(r"[A-Za-z](?!\S)")  # a left title that begins with a letter of its own
 
 
 def panels(count: int, *, columns: int = 2, size: tuple[float, float] = (4.6, 3.4)):
@@ -33,11 +36,22 @@ def panels(count: int, *, columns: int = 2, size: tuple[float, float] = (4.6, 3.
             axis.grid()
         if count > 1:
             for axis, letter in zip(axes[:count], string.ascii_lowercase, strict=False):
-                _letter(axis, letter)
+                _Letter(axis, letter)
     return figure, axes[:count]
 
 
-def _letter(axis: Axes, letter: str) -> None:
-    # Left of the axes, over the tick labels, where no title is.
-    place = {"xytext": (-22, 5), "textcoords": "offset points", "annotation_clip": False}
-    axis.annotate(letter, (0, 1), xycoords="axes fraction", weight="bold", **place)
+class _Letter(Annotation):
+    """A panel's letter, left of the axes, over the tick labels, where no title is.
+
+    It gives way to a letter in the left title, such as one that a paper's figure has.
+    """
+
+    def __init__(self, axis: Axes, letter: str):
+        place = {"xytext": (-22, 5), "textcoords": "offset points", "annotation_clip": False}
+        super().__init__(letter, (0, 1), xycoords="axes fraction", weight="bold", **place)
+        axis.add_artist(self)
+        self.set_clip_on(False)
+        self._axis = axis
+
+    def get_visible(self) -> bool:
+        return super().get_visible() and not OWN.match(self._axis.get_title(loc="left"))

@@ -21,7 +21,7 @@ from learndyn.plotting.swept import plot_swept
 from learndyn.records import require_match, require_record
 from learndyn.runtime.checks import instance, one_of, shown
 
-MARKERS = 24  # markers per simulated curve
+MARKERS = 16  # largest number of markers per simulated curve
 LOG = ("", "x", "y", "xy", "auto")
 KEYS = 20  # largest number of entries of a variable that a panel names
 BAND = 2  # half width of a theory's band, in its standard deviations
@@ -133,7 +133,7 @@ def _curve(axis: Axes, curve: xr.DataArray, number: int) -> None:
         axis.plot(time, curve.values, ls=line_of(number), color=color)
         return
     mean, error = mean_and_error(curve)
-    every = max(1, len(time) // MARKERS)
+    every = max(1, -(-len(time) // MARKERS))  # rounded up
     axis.plot(time, mean, marker_of(number), color=color, mfc="white", markevery=every)
     if curve.sizes["run"] > 1:
         _band(axis, mean, error, color, alpha=0.25)
