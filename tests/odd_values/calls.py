@@ -198,7 +198,7 @@ CALLS: dict[str, Callable[[], Call]] = {
     "load": lambda: Call({"path": file()}),
     "open_sweep": lambda: Call({"store": os.path.join(FOLDER, "store")}, True, works=False),
     "plot": lambda: Call({"record": record(), "simulation": record(True), "variables": ["error"],
-                          "log": "auto", "same_system": True, "x": None}, True),
+                          "log": "auto", "same_system": True, "x": None, "ax": None}, True),
     "quadratic": lambda: Call({"model": model()}, heads=("weights", "centre")),
     "register": lambda: Call({"kind": type(ld.theory_of(system()))}),
     "save": lambda: Call({"record": record(), "path": os.path.join(FOLDER, "saved.nc")}),

@@ -2,6 +2,8 @@
 
 import inspect
 
+import matplotlib
+import matplotlib.style
 import numpy as np
 import pytest
 import xarray as xr
@@ -9,6 +11,7 @@ from matplotlib.legend import Legend
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
+from learndyn.plotting.style import color_of, line_of, marker_of
 from learndyn.plotting.swept import plot_swept
 
 
@@ -39,7 +42,7 @@ def test_simulation_is_drawn_over_theory(pair):
     theory, runs = (x for x in axis.lines if len(x.get_xdata()))
     assert theory.get_linestyle() == "-" and runs.get_marker() == "o"
     np.testing.assert_allclose(runs.get_ydata(), pair[1].error.mean("run"))
-    labels = [text.get_text() for text in axis.get_legend().get_texts()]
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["theory (full)", "simulation, 3 runs"]
 
 
@@ -54,7 +57,7 @@ def test_a_theory_with_fluctuations_has_its_own_band(pair):
     low, high = band.get_paths()[0].get_extents().intervaly
     assert low == pytest.approx(float(theory.error.min()) - 0.2)
     assert high == pytest.approx(float(theory.error.max()) + 0.2)
-    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["theory (full)", "± 2 standard deviations at N = 40", "simulation, 1 run"]
 
 
@@ -129,8 +132,8 @@ def test_runs_are_drawn_over_a_theory_and_not_over_runs(pair):
 
 
 def test_the_legend_says_where_a_theory_is_approximate(pair):
-    axis = ld.plot(pair[0].assign_attrs(coverage="approximate"), pair[1]).axes[0]
-    labels = [text.get_text() for text in axis.get_legend().get_texts()]
+    figure = ld.plot(pair[0].assign_attrs(coverage="approximate"), pair[1])
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["theory (full, approximate)", "simulation, 3 runs"]
 
 
@@ -148,11 +151,11 @@ def test_a_key_says_which_entry_a_colour_is(pair):
     Q, R, error = ld.plot(*pair).axes
     (key,) = [child for child in Q.get_children() if isinstance(child, Legend)][:1]
     said = [text.get_text() for text in key.get_texts()]
-    assert said == ["Q[0, 0]", "Q[0, 1]", "Q[0, 2]", "Q[1, 1]", "Q[1, 2]", "Q[2, 2]"]
+    assert said == [f"$Q_{{{i},{j}}}$" for i in range(3) for j in range(i, 3)]
     for number, line in enumerate(key.get_lines()):
         assert line.get_color() == Q.lines[number].get_color()
     assert not [child for child in error.get_children() if isinstance(child, Legend)]
-    assert "R[2, 1]" in [
+    assert "$R_{2,1}$" in [
         t.get_text()
         for child in R.get_children()
         if isinstance(child, Legend)
@@ -187,3 +190,44 @@ def test_what_is_read_now_and_then_is_drawn_where_it_was_read():
     (line,) = axes["size"].lines
     np.testing.assert_array_equal(line.get_data(), [[0, 40, 80, 120], [1, 41, 81, 121]])
     assert line.get_markevery() == 1 and len(axes["loss"].lines[0].get_xdata()) == 121
+
+
+def test_own_axes_take_one_variable(pair):
+    figure, (own, _) = panels(2)
+    assert ld.plot(*pair, variables=["error"], ax=own) is figure
+    assert len(own.lines) == 2 and own.get_legend() is not None
+    with pytest.raises(ValueError, match="ax: got axes for 2 variables"):
+        ld.plot(*pair, variables=["Q", "R"], ax=own)
+
+
+def test_figures_keep_the_style_and_leave_settings_alone(tmp_path):
+    before = matplotlib.rcParams["svg.fonttype"], matplotlib.rcParams["axes.prop_cycle"]
+    figure, axes = panels(5, columns=5)
+    assert axes[4].get_subplotspec().rowspan.start == 1  # at most four in a row
+    assert [axis.texts[0].get_text() for axis in axes] == list("abcde")
+    axes[0].plot([0, 1], color="C1")
+    figure.savefig(tmp_path / "figure.svg")
+    text = (tmp_path / "figure.svg").read_text()
+    assert "#d55e00" in text and "<text" not in text  # the style's second colour; paths, not fonts
+    assert before == (matplotlib.rcParams["svg.fonttype"], matplotlib.rcParams["axes.prop_cycle"])
+
+
+def test_a_letter_of_the_paper_replaces_ours():
+    figure, axes = panels(3)
+    axes[0].set_title("A  SGD", loc="left")
+    axes[1].set_title("SGD", loc="left")
+    figure.draw_without_rendering()
+    drawn = [axis.texts[0].get_tightbbox() for axis in axes]
+    assert [box is not None and box.width > 0 for box in drawn] == [False, True, True]
+
+
+def test_matplotlib_finds_the_style_by_its_name():
+    with matplotlib.style.context("learndyn.plotting.learndyn"):
+        assert matplotlib.rcParams["savefig.dpi"] == 200
+
+
+def test_the_first_curves_differ_without_colour():
+    pairs = [(color_of(n), line_of(n)) for n in range(32)]
+    marks = [(color_of(n), marker_of(n)) for n in range(64)]
+    assert len(set(pairs)) == 32 and len(set(marks)) == 64
+    assert len({line_of(n) for n in range(4)}) == 4 and len({marker_of(n) for n in range(8)}) == 8

@@ -71,6 +71,7 @@ def judge(
     Returns:
         The exit code: 1 if a claim fails that is not listed, or a listed one holds.
     """
+    from learndyn.plotting import style
     from learndyn.records import save
     from learndyn.records.schema import Stopwatch
     from learndyn.runtime.progress import reporting
@@ -94,11 +95,11 @@ def judge(
         origin |= {"seconds": watch.seconds(), **(more or {})}
         text = results.to_json(origin, claims, listed)
         write("claims.json", lambda path: path.write_text(text, encoding="utf-8"))
-        with blaming(differs):
+        with blaming(differs), style():
             figure = module.draw(data)
             # Ticks that cannot be placed raise an error only here, not in `draw`.
             figure.draw_without_rendering()
-        write("figure.png", lambda path: figure.savefig(path, dpi=160))
+        write("figure.png", lambda path: figure.savefig(path))
         write("figure.svg", lambda path: figure.savefig(path))
         report(1.0)
     show_claims(claims, listed)

@@ -20,4 +20,4 @@ def legend(axis: Axes, styles: Mapping[str, Mapping[str, Any]] | None = None, **
     for label, style in (styles or {}).items():
         line = "none" if "marker" in style else "-"
         axis.plot([], [], label=label, **{"color": GREY, "ls": line, **style})
-    axis.legend(**{"frameon": False, "fontsize": 8, **options})
+    axis.legend(**{"frameon": False, **options})

@@ -6,23 +6,26 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from learndyn.analysis import mean_and_error
 from learndyn.analysis.compare import is_approximate
 from learndyn.plotting.panels import panels
+from learndyn.plotting.style import color_of, line_of, marker_of, style
 from learndyn.plotting.swept import plot_swept
 from learndyn.records import require_match, require_record
-from learndyn.runtime.checks import one_of, shown
+from learndyn.runtime.checks import instance, one_of, shown
 
-MARKERS = 24  # markers per simulated curve
+MARKERS = 16  # largest number of markers per simulated curve
 LOG = ("", "x", "y", "xy", "auto")
-STYLES: tuple[Any, ...] = ("-", "--", ":", "-.")  # line styles, for when the ten colours repeat
 KEYS = 20  # largest number of entries of a variable that a panel names
 BAND = 2  # half width of a theory's band, in its standard deviations
+COLUMN = (3.4, 2.6)  # inches: a panel is as wide as a column of a journal
 
 
 def plot(
@@ -33,6 +36,7 @@ def plot(
     log: str = "auto",
     same_system: bool = True,
     x: str | None = None,
+    ax: Axes | None = None,
     **swept: Any,
 ) -> Figure:
     """Plots one panel per variable: theory as lines, simulation as markers with a band.
@@ -50,17 +54,21 @@ def plot(
         same_system: whether the records must be of the same system. False allows drawing two
             systems together; their unit of time must still be the same, since they share an axis.
         x: for data of a sweep, the horizontal axis; they are drawn by `plot_swept`.
+        ax: axes of your own to draw a single variable on, over what is there already; None makes
+            a figure with one panel per variable, each as wide as a column.
         swept: further arguments of `plot_swept`: `y`, `color`, `value`, `contours`.
 
     Returns:
-        The figure.
+        The figure; with `ax`, the one that it is in.
 
     Raises:
         ValueError: for records of different systems or units of time, and for variables or axes
             that are not allowed.
     """
+    if ax is not None:
+        instance("ax", ax, Axes, "matplotlib axes")
     if x is not None:
-        return plot_swept(record, x=x, log=log, **swept)
+        return plot_swept(record, x=x, log=log, ax=ax, **swept)
     if swept:
         raise ValueError(f"plot: got {', '.join(swept)} without x; allowed is both, for a sweep")
     one_of("log", log, LOG)
@@ -69,16 +77,22 @@ def plot(
     if simulation is not None:
         _require_runs(record, require_record("simulation", simulation))
         require_match(record, simulation, names=("record", "simulation"), same_system=same_system)
-    figure, axes = panels(len(names))
-    for axis, name in zip(axes, names, strict=True):
-        wide = _scale(axis, record[name], log)
-        for each in (record, simulation):
-            if each is not None and name in each:
-                shown = each if not wide else each.isel(time=each["time"].values > 0)
-                curves(axis, shown[name], std=shown.get(f"{name}_std"))
-        _key(axis, record[name])
-    _legend(axes[0], record, simulation)
-    return figure
+    if ax is not None and len(names) > 1:
+        got = f"axes for {len(names)} variables"
+        raise ValueError(
+            f"ax: got {got}; allowed is one variable, such as variables=['{names[0]}']"
+        )
+    figure, axes = panels(len(names), size=COLUMN) if ax is None else (ax.figure, [ax])
+    with style():
+        for axis, name in zip(axes, names, strict=True):
+            wide = _scale(axis, record[name], log)
+            for each in (record, simulation):
+                if each is not None and name in each:
+                    shown = each if not wide else each.isel(time=each["time"].values > 0)
+                    curves(axis, shown[name], std=shown.get(f"{name}_std"))
+            _key(axis, record[name])
+        _legend(axes[0] if ax is not None else figure, record, simulation)
+    return figure.figure  # of a subfigure, the whole
 
 
 def curves(
@@ -100,27 +114,27 @@ def curves(
     others = [d for d in values.dims if d not in ("time", "run")]
     chosen = _entries(values, others) if entries is None else entries
     for number, entry in enumerate(chosen):
-        place, color = dict(zip(others, entry, strict=True)), f"C{number % 10}"
-        style = STYLES[number // 10 % len(STYLES)]
+        place, color = dict(zip(others, entry, strict=True)), color_of(number)
         if std is not None:
             _band(axis, values.isel(place), BAND * std.isel(place), color, alpha=0.12)
-        _curve(axis, values.isel(place), color, style)
+        _curve(axis, values.isel(place), number)
     time = values["time"].attrs
     axis.set_xlabel(f"{time.get('long_name', 'time')} [{time.get('unit', '')}]")
     axis.set_ylabel(values.attrs.get("long_name", values.name))
 
 
-def _curve(axis: Axes, curve: xr.DataArray, color: str, style: str) -> None:
+def _curve(axis: Axes, curve: xr.DataArray, number: int) -> None:
+    color = color_of(number)
     curve = curve.dropna("time", how="all")  # a recorder may have read it at some of the times only
     time = curve["time"].values
     if axis.get_yscale() == "log":  # matplotlib would draw a line to zero as one to a small number
         curve = curve.where(curve > 0)
     if "run" not in curve.dims:
-        axis.plot(time, curve.values, style, color=color, linewidth=1.4)
+        axis.plot(time, curve.values, ls=line_of(number), color=color)
         return
     mean, error = mean_and_error(curve)
-    every = max(1, len(time) // MARKERS)
-    axis.plot(time, mean, "o", color=color, markersize=2.8, markevery=every, alpha=0.8)
+    every = max(1, -(-len(time) // MARKERS))  # rounded up
+    axis.plot(time, mean, marker_of(number), color=color, mfc="white", markevery=every)
     if curve.sizes["run"] > 1:
         _band(axis, mean, error, color, alpha=0.25)
 
@@ -180,11 +194,10 @@ def _key(axis: Axes, values: xr.DataArray) -> None:
     entries = _entries(values, [d for d in values.dims if d not in ("time", "run")])
     if not 1 < len(entries) <= KEYS:
         return
-    labels = [f"{values.name}[{', '.join(map(str, entry))}]" for entry in entries]
-    styles = [(STYLES[n // 10 % len(STYLES)], f"C{n % 10}") for n in range(len(entries))]
-    lines = [Line2D([], [], ls=style, color=color) for style, color in styles]
-    place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": min(len(entries), 5)}
-    small = {"fontsize": 7, "handlelength": 1.2, "columnspacing": 1.0, "frameon": False}
+    labels = [_typeset(str(values.name), entry) for entry in entries]
+    lines = [_line(n) for n in range(len(entries))]
+    place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": min(len(entries), 4)}
+    small = {"columnspacing": 1.0, "frameon": False}
     # In addition to the legend of the axes, which explains line styles.
     key = Legend(axis, lines, labels, borderaxespad=0.2, **place, **small)
     axis.add_artist(key)
@@ -192,19 +205,36 @@ def _key(axis: Axes, values: xr.DataArray) -> None:
         part.set_clip_on(False)
 
 
-def _legend(axis: Axes, record: xr.Dataset, simulation: xr.Dataset | None) -> None:
+def _line(number: int) -> Line2D:
+    """The n-th entry's line and marker, for a key."""
+    color, marker = color_of(number), marker_of(number)
+    return Line2D([], [], ls=line_of(number), color=color, marker=marker, mfc="white")
+
+
+def _typeset(name: str, entry: tuple[int, ...]) -> str:
+    """The symbol of an entry, its indices as in the record, from 0."""
+    symbol = name if len(name) == 1 else rf"\mathrm{{{name}}}".replace("_", r"\_")
+    return f"${symbol}_{{{','.join(map(str, entry))}}}$"
+
+
+def _legend(place: Axes | FigureBase, record: xr.Dataset, simulation: xr.Dataset | None) -> None:
+    """One key for all panels: above the figure, or in the caller's axes."""
+    handles: list[Artist] = []
     for each in (record, simulation):
         if each is None:
             continue
         if "run" in each.dims:
             runs = each.sizes["run"]
             label = f"simulation, {runs} run{'s' * (runs > 1)}"
-            axis.plot([], [], "o", color="0.3", markersize=3, label=label)
+            handles.append(Line2D([], [], ls="", marker="o", mfc="white", color="0.3", label=label))
         else:
             also = ", approximate" * is_approximate(each)
             label = f"theory ({each.attrs.get('order', '')}{also})"
-            axis.plot([], [], "-", color="0.3", label=label)
+            handles.append(Line2D([], [], color="0.3", label=label))
             if any(f"{name}_std" in each for name in each.data_vars):
                 label = f"± {BAND} standard deviations at N = {each.attrs.get('size', '?')}"
-                axis.fill_between([], [], [], color="0.3", alpha=0.12, linewidth=0, label=label)
-    axis.legend(frameon=False, fontsize=8)
+                handles.append(Patch(color="0.3", alpha=0.12, linewidth=0, label=label))
+    if isinstance(place, Axes):
+        place.legend(handles=handles)
+    else:
+        place.legend(handles=handles, loc="outside upper center", ncols=len(handles))

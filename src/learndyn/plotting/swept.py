@@ -9,10 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from learndyn.plotting.panels import panels
+from learndyn.plotting.style import marker_of, style
 from learndyn.runtime.checks import instance, shown
 
 WIDE = 30.0  # a positive range this wide is drawn on a logarithmic scale
 CURVES = "viridis"
+SIZE = (4.6, 3.4)  # inches
 TICKS = 12  # largest number of integers that all have a tick
 
 
@@ -25,6 +27,7 @@ def plot_swept(
     value: str | None = None,
     contours: Mapping[str, float] | str | None = None,
     log: str = "auto",
+    ax: Axes | None = None,
 ) -> Figure:
     """Plots a heat map of a value over two axes, or coloured curves of it over one.
 
@@ -40,9 +43,10 @@ def plot_swept(
             contour at 1 is drawn, or a dict of variables with their levels.
         log: logarithmic scales, of "x", "y" and "c" (the value); "auto" chooses them for wide
             positive ranges and for axes with equal ratios.
+        ax: axes of your own to draw on; None makes a figure.
 
     Returns:
-        The figure.
+        The figure; with `ax`, the one that it is in.
 
     Raises:
         ValueError: for names that the data do not have.
@@ -53,15 +57,16 @@ def plot_swept(
     name = _value(data, value)
     if y is not None and color is not None:
         raise ValueError("plot: got y and color; allowed is y for a map, color for curves")
-    figure, (axis,) = panels(1, size=(6.2, 4.4))
+    figure, (axis,) = panels(1, size=SIZE) if ax is None else (ax.figure, [ax])
     values = _over(data[name], axes)
-    if y is None:
-        _curves(axis, values, x, color, log)
-    else:
-        _map(axis, values, x, y, log)
-        for landmark, level in _levels(contours).items():
-            _contour(axis, _over(data[_known(data, landmark)], axes), x, y, level)
-    return figure
+    with style():
+        if y is None:
+            _curves(axis, values, x, color, log)
+        else:
+            _map(axis, values, x, y, log)
+            for landmark, level in _levels(contours).items():
+                _contour(axis, _over(data[_known(data, landmark)], axes), x, y, level)
+    return figure.figure
 
 
 def _axis(data: xr.Dataset, argument: str, axis: str) -> str:
@@ -167,7 +172,7 @@ def _contour(axis: Axes, values: xr.DataArray, x: str, y: str, level: float) -> 
     drawn = values.transpose(y, x).values
     lines = axis.contour(*places, drawn, levels=[level], colors="white", linewidths=1.4)
     label = str(values.attrs.get("long_name", values.name))
-    axis.clabel(lines, fmt=lambda _: label, fontsize=7)
+    axis.clabel(lines, fmt=lambda _: label, fontsize="small")
 
 
 def _curves(axis: Axes, values: xr.DataArray, x: str, color: str | None, log: str) -> None:
@@ -179,7 +184,7 @@ def _curves(axis: Axes, values: xr.DataArray, x: str, color: str | None, log: st
     for row, shade in zip(rows, shades, strict=True):
         one = values if row is None else values.isel({color: row})
         label = None if row is None else f"{_label(values, str(color))} = {_text(one, color)}"
-        axis.plot(numbers, one.values, "o-", ms=3, lw=1.2, color=shade, label=label)
+        axis.plot(numbers, one.values, marker_of(row or 0) + "-", lw=1.2, color=shade, label=label)
     if texts is not None:
         axis.set_xticks(numbers, texts)
     elif _scaled("x", numbers, log, axis=True):
@@ -189,7 +194,7 @@ def _curves(axis: Axes, values: xr.DataArray, x: str, color: str | None, log: st
     ylabel = str(values.attrs.get("long_name", values.name))
     axis.set(xlabel=_label(values, x), ylabel=ylabel)
     if color is not None:
-        axis.legend(frameon=False, fontsize=8)
+        axis.legend()
 
 
 def _text(one: xr.DataArray, color: str | None) -> str:

@@ -1,0 +1,71 @@
+"""The style of figures: `learndyn.mplstyle`, and figures that keep it."""
+
+import contextlib
+import functools
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+
+FILE = pathlib.Path(__file__).with_name("learndyn.mplstyle")
+LINES: tuple[Any, ...] = ("-", "--", "-.", ":")
+MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*")
+
+
+@functools.cache
+def _settings() -> dict[Any, Any]:
+    return dict(matplotlib.rc_params_from_file(FILE, use_default_template=False))
+
+
+@contextlib.contextmanager
+def style() -> Iterator[None]:
+    """Draws in the style of this package; matplotlib's settings are as before afterwards.
+
+    The same settings are `learndyn.plotting.learndyn` for `matplotlib.pyplot.style.use`.
+
+    Examples:
+        >>> import matplotlib
+        >>> from learndyn.plotting import style
+        >>> with style():
+        ...     matplotlib.rcParams["savefig.dpi"]
+        200.0
+    """
+    with matplotlib.rc_context(_settings()):
+        yield
+
+
+class StyledFigure(Figure):
+    """A figure that is drawn and saved in the style.
+
+    Matplotlib looks up some settings, such as the colour "C0" and how text is written, only when
+    it draws; so the style must hold then as well.
+    """
+
+    def draw(self, renderer: Any) -> None:
+        with style():
+            super().draw(renderer)
+
+    def savefig(self, *args: Any, **options: Any) -> None:
+        with style():
+            super().savefig(*args, **options)
+
+
+def color_of(number: int) -> str:
+    """The colour of the n-th of several curves."""
+    return f"C{number % _colors()}"
+
+
+def line_of(number: int) -> Any:
+    """The line style of the n-th of several curves; with the colour it repeats after 32."""
+    return LINES[(number + number // _colors()) % len(LINES)]
+
+
+def marker_of(number: int) -> str:
+    """The marker of the n-th of several curves; with the colour it repeats after 64."""
+    return MARKERS[(number + number // _colors()) % len(MARKERS)]
+
+
+def _colors() -> int:
+    return len(_settings()["axes.prop_cycle"])
