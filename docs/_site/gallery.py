@@ -38,7 +38,7 @@ def number(value: Any) -> str:
 
 
 def anchor(study: str, claim: Mapping[str, Any]) -> str:
-    """The anchor of an erratum: its study, and a hash of its name, whose letters are no anchor's."""
+    """The anchor of an erratum: its study, and a hash of its name."""
     digest = hashlib.sha256(claim["name"].encode()).hexdigest()[:6]
     return f"erratum-{study.replace('/', '-')}-{digest}".lower().replace("_", "-")
 
@@ -97,9 +97,11 @@ def _expected(row: Mapping[str, Any]) -> str:
 
 
 def _errata(kept: Results) -> Iterator[str]:
-    yield "# Errata of the papers\n\nPlaces where a published formula or sentence is wrong, and a "
-    yield "kept result measured it: the corrected value holds there, and the printed one misses it "
-    yield "by at least five tolerances. Each has an anchor of its own, so that it can be cited.\n\n"
+    yield "# Errata of the papers\n\nPlaces where a published formula or sentence is wrong, with "
+    yield "what kept results measured. An erratum holds if the corrected value does and, where the "
+    yield "print gives a number, the measurement misses that by at least five tolerances. Each has "
+    yield "an anchor of its own, so that it can be cited. Misprints that no study measures are not "
+    yield "listed.\n\n"
     paper = ""
     for study, row in errata(kept):
         if study.split("/")[0] != paper:

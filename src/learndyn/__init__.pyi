@@ -76,6 +76,7 @@ from learndyn.theory import NoTheory as NoTheory
 from learndyn.theory import Overlaps as Overlaps
 from learndyn.theory import Residuals as Residuals
 from learndyn.theory import Traces as Traces
+from learndyn.theory import infinite as infinite
 from learndyn.theory import register as register
 from learndyn.theory import theory_of as theory_of
 

@@ -190,6 +190,7 @@ CALLS: dict[str, Callable[[], Call]] = {
                              "same_system": True}),
     "forward": lambda: Call({"apply": model().network, "weights": model().weights, "x": X,
                              "taps": {"layer1": np.ones((4, 3))}, "local": False}, True),
+    "infinite": lambda: Call({"network": ld.MLP([2, 3, 1], "erf"), "train": "all"}),
     "linearise": lambda: Call({"model": model()}, heads=("weights", "centre")),
     "cache": lambda: Call({"folder": os.path.join(FOLDER, "programs")}, True),
     "load": lambda: Call({"path": file()}),

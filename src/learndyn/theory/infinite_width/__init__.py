@@ -1,0 +1,1 @@
+"""Networks of infinite width: Gaussian processes that learn with a fixed kernel."""
