@@ -116,6 +116,27 @@ class StepLaw(NamedTuple):
         return jax.tree.map(jnp.add, gradient, pulls)
 
 
+class Inertia(NamedTuple):
+    """The momentum of a rule: v ← β v + d, and w ← w − η v.
+
+    Nesterov's form is that of optax and PyTorch, w ← w − η (d + β v) with the new v.
+
+    Attributes:
+        momentum: β, between 0 and 1.
+        nesterov: whether it is Nesterov's.
+    """
+
+    momentum: Array
+    nesterov: bool
+
+    def advance(self, velocity: Weights, direction: Weights) -> tuple[Weights, Weights]:
+        """The new velocity v, and what the rate multiplies."""
+        added = lambda v, d: jnp.asarray(self.momentum).astype(v.dtype) * v + d.astype(v.dtype)
+        velocity = jax.tree.map(added, velocity, direction)
+        ahead = jax.tree.map(added, velocity, direction) if self.nesterov else velocity
+        return velocity, ahead
+
+
 def _scaled(factor: Any, array: Array) -> Array:
     """factor · array, in the array's precision; an integer stands for 1, which costs nothing."""
     return array if isinstance(factor, int) else jnp.asarray(factor).astype(array.dtype) * array
@@ -150,6 +171,11 @@ class AbstractRule(Value):
     @property
     def step_law(self) -> StepLaw | None:
         """The parameters that enter mean-field equations; None if they do not describe the rule."""
+        return None
+
+    @property
+    def inertia(self) -> Inertia | None:
+        """The momentum, which is a memory of past gradients; None without it."""
         return None
 
     @property
@@ -194,13 +220,24 @@ class AbstractGradientRule(AbstractRule):
         self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights, dtype
     ) -> Bound:
         gradients = self.gradients(problem, network, teacher, dtype)
+        rate, inertia = lambda memory: jnp.asarray(self.learning_rate), self.inertia
 
         def step(weights: Weights, memory: Memory, source: Source) -> tuple[Weights, Memory]:
             gradient, _, memory = gradients.estimate(weights, memory, source)
             return moved(weights, gradient, -self.learning_rate), memory
 
-        rate = lambda memory: jnp.asarray(self.learning_rate)
-        return Bound(lambda weights: gradients.init(), step, rate, gradients.seen)
+        if inertia is None:
+            return Bound(lambda weights: gradients.init(), step, rate, gradients.seen)
+
+        def init(weights: Weights) -> Memory:
+            return gradients.init(), jax.tree.map(jnp.zeros_like, weights)
+
+        def step_on(weights: Weights, memory: Memory, source: Source) -> tuple[Weights, Memory]:
+            gradient, _, drawn = gradients.estimate(weights, memory[0], source)
+            velocity, along = inertia.advance(memory[1], gradient)
+            return moved(weights, along, -self.learning_rate), (drawn, velocity)
+
+        return Bound(init, step_on, rate, gradients.seen_by_first)
 
 
 class AbstractSampledRule(AbstractGradientRule):
@@ -312,6 +349,15 @@ def check_traced(function: Callable[..., Any], *shapes: Any) -> None:
     jax.eval_shape(tried, *shapes)
     if messages:
         raise ValueError(messages[0])
+
+
+def check_no_momentum(name: str, rule: AbstractRule) -> None:
+    """Raises a ValueError for a rule with momentum where only its gradient is used."""
+    if rule.inertia is not None:
+        raise ValueError(
+            f"{name}: got {type(rule).__name__} with momentum, of which only the gradient would be "
+            "used; allowed is momentum=None"
+        )
 
 
 def check_counts_all(rule: AbstractRule, problem: AbstractProblem) -> None:

@@ -8,7 +8,14 @@ import numpy as np
 from learndyn.networks import AbstractNetwork
 from learndyn.numerics.random import Source
 from learndyn.problems import AbstractProblem
-from learndyn.rules.base import AbstractGradientRule, AbstractRule, Bound, Memory, moved
+from learndyn.rules.base import (
+    AbstractGradientRule,
+    AbstractRule,
+    Bound,
+    Memory,
+    check_no_momentum,
+    moved,
+)
 from learndyn.rules.control import CatapultControl, Steering
 from learndyn.rules.critical import squared_loss, track_critical_rate
 from learndyn.runtime.checks import instance, positive_int
@@ -61,6 +68,7 @@ class CatapultSchedule(AbstractRule):
         every: int = 1,
     ):
         self.rule = instance("rule", rule, AbstractGradientRule, "a rule such as SGD")
+        check_no_momentum("rule", self.rule)
         # Only for its checks: the first rate is the rule's own.
         control = CatapultControl(
             1.0, times=times, rest=rest, catapults=catapults, period=period, limit=limit

@@ -10,9 +10,15 @@ import numpy as np
 from learndyn.networks import AbstractNetwork
 from learndyn.numerics.random import Source
 from learndyn.problems import AbstractProblem
-from learndyn.rules.base import AbstractDeterministicRule, AbstractSampledRule, StepLaw, Velocity
+from learndyn.rules.base import (
+    AbstractDeterministicRule,
+    AbstractSampledRule,
+    Inertia,
+    StepLaw,
+    Velocity,
+)
 from learndyn.rules.batches import SAMPLINGS
-from learndyn.runtime.checks import non_negative, one_of, positive, positive_int
+from learndyn.runtime.checks import flag, non_negative, number, one_of, positive, positive_int
 from learndyn.runtime.types import Array, Number, Weights
 
 FAST = 0.1  # the largest rate of outputs and biases, relative to N
@@ -40,10 +46,14 @@ class SGD(AbstractSampledRule):
         decay: of the weights of the inputs, or of all weights outside committees; None is 0, but
             leaves the decay out of compiled programs.
         output_decay: of a committee's output weights, likewise.
+        momentum: β of v ← β v + d, w ← w − η v, where d is the gradient, with what decays; None
+            is no momentum.
+        nesterov: whether w ← w − η (d + β v) instead, as in optax and PyTorch.
     """
 
     unwritten: ClassVar[dict[str, Any]] = {
         "output_rate": None, "bias_rate": None, "decay": None, "output_decay": None,
+        "momentum": None, "nesterov": False,
     }  # fmt: skip
 
     learning_rate: np.ndarray
@@ -53,6 +63,8 @@ class SGD(AbstractSampledRule):
     bias_rate: np.ndarray | None
     decay: np.ndarray | None
     output_decay: np.ndarray | None
+    momentum: np.ndarray | None
+    nesterov: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -64,6 +76,8 @@ class SGD(AbstractSampledRule):
         bias_rate: Number | None = None,
         decay: Number | None = None,
         output_decay: Number | None = None,
+        momentum: Number | None = None,
+        nesterov: bool = False,
     ):
         given = lambda name, value: None if value is None else non_negative(name, value)
         self.learning_rate = positive("learning_rate", learning_rate)
@@ -73,10 +87,15 @@ class SGD(AbstractSampledRule):
         self.bias_rate = given("bias_rate", bias_rate)
         self.decay = given("decay", decay)
         self.output_decay = given("output_decay", output_decay)
+        self.momentum, self.nesterov = _momentum(momentum, nesterov)
+
+    @property
+    def inertia(self) -> Inertia | None:
+        return None if self.momentum is None else Inertia(self.momentum, self.nesterov)
 
     @property
     def step_law(self) -> StepLaw | None:
-        return self._law
+        return self._law if self.momentum is None else None
 
     @property
     def _law(self) -> StepLaw:
@@ -117,16 +136,46 @@ class GradientDescent(AbstractDeterministicRule):
 
     Args:
         learning_rate: η of w ← w − η ∇⟨loss⟩.
+        momentum: as in `SGD`.
+        nesterov: as in `SGD`.
+        decay: as in `SGD`.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.GradientDescent(0.1, momentum=0.9, decay=1e-4)
+        GradientDescent(learning_rate=0.1, momentum=0.9, decay=0.0001)
     """
 
-    learning_rate: np.ndarray
+    unwritten: ClassVar[dict[str, Any]] = {"momentum": None, "nesterov": False, "decay": None}
 
-    def __init__(self, learning_rate: Number):
+    learning_rate: np.ndarray
+    momentum: np.ndarray | None
+    nesterov: bool = eqx.field(static=True)
+    decay: np.ndarray | None
+
+    def __init__(
+        self,
+        learning_rate: Number,
+        *,
+        momentum: Number | None = None,
+        nesterov: bool = False,
+        decay: Number | None = None,
+    ):
         self.learning_rate = positive("learning_rate", learning_rate)
+        self.momentum, self.nesterov = _momentum(momentum, nesterov)
+        self.decay = None if decay is None else non_negative("decay", decay)
+
+    @property
+    def inertia(self) -> Inertia | None:
+        return None if self.momentum is None else Inertia(self.momentum, self.nesterov)
 
     @property
     def step_law(self) -> StepLaw | None:
-        return StepLaw(self.learning_rate, None)
+        return self._law if self.momentum is None else None
+
+    @property
+    def _law(self) -> StepLaw:
+        return StepLaw(self.learning_rate, None, decay=self.decay)
 
     def velocity(
         self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights
@@ -138,6 +187,18 @@ class GradientDescent(AbstractDeterministicRule):
                 "deep linear networks with a linear teacher, committees with a committee as a "
                 "teacher, or a Dataset"
             )
-        gradient, law = jax.grad(loss), StepLaw(self.learning_rate, None)
+        gradient, law = jax.grad(loss), self._law
         direction = lambda w: law.direction(network, w, gradient(w))
         return lambda w: jax.tree.map(lambda g: -g, direction(w))
+
+
+def _momentum(momentum: Number | None, nesterov: bool) -> tuple[np.ndarray | None, bool]:
+    """Both arguments, checked."""
+    if momentum is None:
+        if flag("nesterov", nesterov):
+            raise ValueError("nesterov: got True without a momentum; allowed is momentum=…")
+        return None, False
+    beta = number("momentum", momentum, "a number from 0 to below 1, or None")
+    if not 0 <= beta < 1:
+        raise ValueError(f"momentum: got {momentum!r}; allowed is a number from 0 to below 1")
+    return beta, flag("nesterov", nesterov)

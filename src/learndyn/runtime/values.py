@@ -35,8 +35,8 @@ def written(value: Any) -> dict[str, Any]:
     """The fields of a data class that its text contains, with their values."""
     fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
     unwritten = getattr(type(value), "unwritten", {})
-    # Only None and tuples are compared: arrays may be traced.
-    simple = lambda content: content is None or isinstance(content, tuple)
+    # Only None, tuples and flags are compared: arrays may be traced.
+    simple = lambda content: content is None or isinstance(content, tuple | bool)
     usual = lambda name, content: (
         simple(content) and name in unwritten and content == unwritten[name]
     )

@@ -54,7 +54,7 @@ def follow_flow(
 
 def check_flow(system: System) -> AbstractDeterministicRule:
     """The rule of the system; raises a ValueError if it has no flow."""
-    if isinstance(system.rule, AbstractDeterministicRule):
+    if isinstance(system.rule, AbstractDeterministicRule) and system.rule.inertia is None:
         return system.rule
     came = type(system.rule).__name__
     why = "samples" if system.rule.samples else "has a memory"

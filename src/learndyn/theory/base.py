@@ -213,6 +213,23 @@ class AbstractTheory(Value):
         return {name: self.units[name] for name in self.landmarks(**arguments)}
 
 
+def beyond_gradient(rule: Any, *, decay: bool = False) -> str | None:
+    """Why a theory of plain gradient steps does not cover a rule; None if it may.
+
+    Args:
+        rule: the rule.
+        decay: whether the theory covers weight decay.
+
+    Returns:
+        The reason.
+    """
+    if rule.inertia is not None:
+        return "the rule has momentum, whose velocity is not part of the state"
+    if not decay and getattr(rule, "decay", None) is not None:
+        return "the rule has weight decay, which the equations leave out"
+    return None
+
+
 def sample_weights(system: System, key: int) -> tuple[Weights, Weights]:
     """Weights and teacher drawn from the system's initialisations, in float64."""
     rng = np.random.default_rng(key)

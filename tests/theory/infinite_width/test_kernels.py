@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import learndyn as ld
+from learndyn.theory.infinite_width.network import NAMED
 
 X = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, -1.0], [2.0, -1.0, 0.3]])
 IMAGES = np.random.default_rng(5).normal(size=(3, 5, 4, 2))
@@ -64,7 +65,7 @@ def test_averages_are_those_of_a_fine_grid(name):
     """E[g g'] and E[ġ ġ'] by a product of two Gauss-Hermite rules."""
     y, w = np.polynomial.hermite_e.hermegauss(120)
     w = w / w.sum()
-    g = ld.theory.infinite_width.network.NAMED[name]
+    g = NAMED[name]
     x, x2 = X[:2], X[2:]
     C = np.block([[x @ x.T, x @ x2.T], [x2 @ x.T, x2 @ x2.T]]) / 3
     with jax.enable_x64(True):

@@ -19,7 +19,15 @@ from learndyn.runtime.checks import a_kind, one_of, positive
 from learndyn.runtime.precision import compiled_in_float64, full_precision
 from learndyn.runtime.types import Array, Number, Weights
 from learndyn.system import System
-from learndyn.theory.base import AbstractTheory, Coverage, Given, Realise, Reference, Variable
+from learndyn.theory.base import (
+    AbstractTheory,
+    Coverage,
+    Given,
+    Realise,
+    Reference,
+    Variable,
+    beyond_gradient,
+)
 from learndyn.theory.chain import AbstractChain
 from learndyn.theory.committee import landmarks
 from learndyn.theory.committee.dynamics import (
@@ -96,6 +104,8 @@ class CommitteeTheory(AbstractTheory):
             return Coverage("none", "the target is not a Committee teacher")
         if not isinstance(problem.loss, SquaredLoss):
             return Coverage("none", f"the loss is {type(problem.loss).__name__}, not SquaredLoss")
+        if (beyond := beyond_gradient(rule, decay=True)) is not None:
+            return Coverage("none", beyond)
         if rule.step_law is None:
             return Coverage("none", f"the rule is {type(rule).__name__}, not SGD")
         return _coverage(CommitteeSetting.of(system))

@@ -29,6 +29,7 @@ from learndyn.theory.base import (
     Realise,
     Reference,
     Variable,
+    beyond_gradient,
 )
 from learndyn.theory.deep_linear import map_dynamics, modes
 from learndyn.theory.deep_linear.state import Modes, checked, off_diagonal, project
@@ -77,6 +78,8 @@ class DeepLinearTheory(AbstractTheory):
         if not isinstance(rule, GradientDescent | NaturalGradient):
             allowed = "GradientDescent or NaturalGradient"
             return Coverage("none", f"the rule is {type(rule).__name__}, not {allowed}")
+        if (beyond := beyond_gradient(rule)) is not None:
+            return Coverage("none", beyond)
         if callable(getattr(rule, "blocks", None)):
             return Coverage("none", "the rule's blocks are labelled by a function")
         if problem.fixed_teacher is None:

@@ -32,6 +32,7 @@ from learndyn.theory.base import (
     Realise,
     Reference,
     Variable,
+    beyond_gradient,
     sample_weights,
 )
 from learndyn.theory.chain import AbstractChain
@@ -82,6 +83,8 @@ class PerturbationTheory(AbstractTheory):
             reason = "which need not treat all directions of the hidden layer alike"
             reason += " (normalising the weights of every unit, for example, does not)"
             return Coverage("none", f"the rule is {type(rule).__name__}, {reason}")
+        if (beyond := beyond_gradient(rule)) is not None:
+            return Coverage("none", beyond)
         if not (isinstance(problem, TeacherStudent) and isinstance(problem.teacher, LinearTeacher)):
             return Coverage("none", "the target is not a LinearTeacher")
         if not isinstance(problem.loss, SquaredLoss):

@@ -13,6 +13,7 @@ from learndyn.runtime.checks import a_kind
 from learndyn.runtime.precision import as_float64, full_precision
 from learndyn.runtime.types import Array
 from learndyn.system import System
+from learndyn.theory.base import beyond_gradient
 
 STRAIGHT = 1e-12  # inputs count as on a line up to this relative distance from it
 CLOSES = 1e-9  # Σ³ = s Σ and Σ² φ = s φ count as true up to this relative error
@@ -76,6 +77,8 @@ def refusal(system: System) -> str | None:
         return why
     if not isinstance(rule, GradientDescent):
         return f"the rule is {type(rule).__name__}, not GradientDescent"
+    if (beyond := beyond_gradient(rule)) is not None:
+        return beyond
     if not isinstance(problem, Dataset):
         return f"the problem is {a_kind(problem)}, not a Dataset"
     if not isinstance(problem.loss, SquaredLoss):
@@ -98,7 +101,7 @@ def _of_network(network: Any) -> str | None:
         kind = type(inner).__name__
         return f"the network is a {kind}, not (the quadratic twin of) a two-layer MLP"
     if twin and network.order == 1:
-        return "the linear twin keeps its kernel; the quadratic one is covered"
+        return "the linear twin keeps its kernel: the linearised theory covers it"
     if len(inner.widths) != 3 or inner.widths[-1] != 1:
         return f"the network has widths {inner.widths}, not (inputs, hidden, 1)"
     if inner.activation not in ("relu", "linear"):
