@@ -19,6 +19,7 @@ from learndyn.runtime.checks import a_kind, instance, shown
 from learndyn.runtime.jaxprs import called
 from learndyn.runtime.precision import (
     compiled_in_float64,
+    compiled_on_device,
     full_precision,
     in_float64,
     usual_settings,
@@ -82,6 +83,10 @@ class Model(eqx.Module):
         with full_precision():
             return Model(self.network, jax.tree.map(jnp.asarray, self.weights))
 
+    def on_device(self, v: Array) -> Array:
+        with full_precision():
+            return jnp.asarray(v, self.dtype)
+
     def outputs_each(self, x: Array) -> int:
         self._check_weights(np.shape(x)[1:])
         try:
@@ -125,11 +130,11 @@ class Model(eqx.Module):
         self._check_weights(np.shape(x)[1:])  # while tracing: it costs nothing later
         return self(inputs_of(self, x))
 
-    @compiled_in_float64
+    @compiled_on_device
     def jvp(self, x: Array, v: Array) -> Array:
         return jax.jvp(self._flat(x), (self.weights,), (self._unravel(v),))[1]
 
-    @compiled_in_float64
+    @compiled_on_device
     def vjp(self, x: Array, u: Array) -> Array:
         outputs, pull = jax.vjp(self._flat(x), self.weights)
         return ravel_pytree(pull(u.astype(outputs.dtype)))[0]
@@ -140,7 +145,7 @@ class Model(eqx.Module):
         x, x2 = inputs_of(self, x), None if x2 is None else inputs_of(self, x2)
         return kernel(self.network, self.weights, x, x2).astype(self.dtype)
 
-    @compiled_in_float64
+    @compiled_on_device
     def hessian_product(self, loss: Loss, x: Array, v: Array) -> Array:
         x = inputs_of(self, x)
         gradient = jax.grad(lambda weights: loss(self.network(weights, x)))

@@ -16,7 +16,7 @@ class Probeable(Protocol):
     A vector v of weights contains all arrays of the model in order, each flattened; outputs u are
     flattened to (examples, outputs). Each example's outputs depend on its own input alone. Called
     by a user, methods compute in the precision of the weights and return NumPy arrays; called on
-    tracers, they are traced.
+    tracers, they are traced. Products with a vector that is `on_device` stay there.
     """
 
     @property
@@ -31,6 +31,10 @@ class Probeable(Protocol):
 
     def placed(self) -> Any:
         """The model with its weights on the device, for many calls."""
+        ...
+
+    def on_device(self, v: Array) -> Any:
+        """An array in the precision and on the device of the weights, in the model's library."""
         ...
 
     def outputs_each(self, x: Array) -> int:

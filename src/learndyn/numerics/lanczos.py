@@ -1,6 +1,6 @@
 """Eigenvalues of a symmetric matrix that is known only through its products with vectors."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -8,16 +8,25 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
-from scipy.sparse.linalg import eigsh
 
 from learndyn.numerics import dense
-from learndyn.runtime.types import Array
+from learndyn.numerics.vectors import (
+    as_numpy,
+    length,
+    precision_of,
+    random_like,
+    vector_like,
+    vectors_like,
+)
+from learndyn.runtime.memory import free_memory
+from learndyn.runtime.precision import full_precision
+from learndyn.runtime.types import Array, Number
 
 SMALL = 64  # operators up to this size are formed as a matrix
-FIRST = 16  # basis vectors for which memory is allocated at first
+SHARE = 4  # a basis takes at most a quarter of the free memory
 TRACED = 64  # a larger traced matrix is multiplied by this many vectors instead of decomposed
 PLAIN = 512  # up to this size all eigenvalues are computed even where only one is needed
-Product = Callable[[np.ndarray], np.ndarray]
+Product = Callable[[Any], Any]
 
 
 class Tridiagonal(NamedTuple):
@@ -37,76 +46,173 @@ class Tridiagonal(NamedTuple):
         return pair
 
 
-def tridiagonals(product: Product, start: np.ndarray, most: int) -> Iterator[Tridiagonal]:
-    """The Lanczos matrix after each product, with full orthogonalisation.
+class Eigen(NamedTuple):
+    """Some eigenvalues of a symmetric matrix A.
+
+    Attributes:
+        values: descending, (k,).
+        residuals: |A v − λ v| for each; an eigenvalue is within this distance of λ.
+        vectors: as rows, (k, size), on the device of the start vector.
+        products: how many products with A it took.
+    """
+
+    values: np.ndarray
+    residuals: np.ndarray
+    vectors: Any
+    products: int
+
+
+def tridiagonal(product: Product, start: Any, most: int) -> Tridiagonal:
+    """The Lanczos matrix of a start vector, with full orthogonalisation.
 
     Args:
-        product: v ↦ A v.
+        product: v ↦ A v, for vectors of the start vector's kind.
         start: the first basis vector, of any norm; its precision is that of the iteration.
         most: the largest number of products; fewer if the Krylov space is exhausted earlier.
 
-    Yields:
-        The matrix so far.
+    Returns:
+        The matrix.
     """
-    v, diagonal, beside, scale = start / np.linalg.norm(start), [], [], 0.0
-    basis = np.empty((min(most, FIRST), v.size), v.dtype)
-    for i in range(min(most, v.size)):
-        if i == len(basis):  # doubled, so that few products cost little memory
-            basis = np.concatenate([basis, np.empty_like(basis)])
-        basis[i] = v
-        w = np.asarray(product(v), v.dtype)
-        diagonal.append(float(v @ w))
-        scale = max(scale, float(np.linalg.norm(w)))
-        w = _orthogonal(w, basis[: i + 1])
-        beside.append(float(np.linalg.norm(w)))
-        yield Tridiagonal(np.array(diagonal), np.array(beside))
+    with full_precision():
+        return _tridiagonal(product, start, most)
+
+
+def _tridiagonal(product: Product, start: Any, most: int) -> Tridiagonal:
+    v, diagonal, beside, scale = start / length(start), [], [], 0.0
+    most = min(most, start.shape[0])
+    basis = vectors_like(v, most)
+    for i in range(most):
+        basis.put(i, v)
+        rest = basis.rest(product(v), i + 1)
+        scale = max(scale, rest.before)
+        diagonal.append(rest.along[i])
+        beside.append(rest.length)
         # What is left is rounding of the product (or NaN): its direction means nothing.
-        if not beside[-1] > np.finfo(v.dtype).eps * scale:
-            return
-        v = w / v.dtype.type(beside[-1])
-
-
-def _orthogonal(w: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """The part of w orthogonal to the rows of the basis.
-
-    If much of w cancels, rounding leaves components along the basis, and a second pass removes
-    them ("twice is enough", Kahan).
-    """
-    before = w
-    for _ in range(2):
-        w = before - (basis @ before) @ basis
-        if np.linalg.norm(w) > 0.7 * np.linalg.norm(before):
+        if not rest.length > precision_of(v) * scale:
             break
-        before = w
-    return w
+        v = rest.vector / rest.length
+    return Tridiagonal(np.array(diagonal), np.array(beside))
 
 
-def largest_from(product: Product, start: np.ndarray, tolerance: float, most: int = 300) -> float:
-    """The largest eigenvalue, with as few products as the tolerance allows.
+def eigen(
+    product: Product,
+    start: Any,
+    k: int = 1,
+    *,
+    which: str = "largest",
+    tolerance: Number = 1e-3,
+    basis: int | None = None,
+    most: int | None = None,
+) -> Eigen:
+    """The outermost eigenvalues of a symmetric matrix, by Lanczos iteration on the device.
 
-    The error of a Ritz value θ_1 with residual ρ is at most ρ, and about ρ²/(θ_1 − θ_2).
+    Every basis vector is made orthogonal to all others. When the basis is full, it is replaced by
+    the Ritz vectors nearest to those that are sought (thick restart, Wu and Simon 2000).
+
+    A Ritz value θ with the residual ρ has an eigenvalue within ρ, and within ρ²/γ if all others are
+    at least γ away. The iteration ends when ρ is below tolerance · |θ|, or below rounding, for all
+    values: where gaps are wide, the error is far smaller than the tolerance.
 
     Args:
-        product: v ↦ A v.
-        start: near the eigenvector, and not orthogonal to it.
-        tolerance: relative error of the eigenvalue.
-        most: the largest number of products.
+        product: v ↦ A v, for vectors of the start vector's kind: NumPy, JAX or PyTorch.
+        start: the first vector, not orthogonal to the eigenvectors.
+        k: how many.
+        which: "largest", "smallest", "both" (k at each end), or "modulus".
+        tolerance: relative error of the eigenvalues; 0 is machine precision.
+        basis: how many vectors are held at most; None for 2 k + 18, fewer if memory is short.
+        most: the largest number of products, after which residuals say what was reached; None for
+            300, or 20 per eigenvalue if that is more, and 10 · size at tolerance 0.
 
     Returns:
-        The eigenvalue.
+        Values, residuals and vectors; NaN if a product is not finite.
     """
-    top = np.nan
-    for T in tridiagonals(product, start, most):
-        if not np.isfinite(T.diagonal[-1]):
-            return np.nan
-        values, vectors = T.eigen()
-        # |A v − θ v| of the Ritz vector v, which is not formed: only the last basis vector has
-        # a neighbour outside the space.
-        top, residual = values[-1], T.beside[-1] * abs(vectors[-1, -1])
-        gap = values[-1] - values[-2] if len(values) > 1 else 0.0
-        if min(residual, residual**2 / max(gap, 1e-300)) <= tolerance * abs(top):
+    with full_precision():
+        return _eigen(product, start, k, which, float(tolerance), basis, most)
+
+
+def _eigen(
+    product: Product,
+    start: Any,
+    k: int,
+    which: str,
+    tolerance: float,
+    basis: int | None,
+    most: int | None,
+) -> Eigen:
+    size, ends = start.shape[0], 2 if which == "both" else 1
+    sought = min(size, ends * k)
+    held = min(size, _held(start, sought) if basis is None else max(basis, sought + 2))
+    if size <= SMALL or held == size:
+        return _dense(product, start, which, k)
+    limit = (max(300, 20 * sought) if tolerance else 10 * size) if most is None else most
+    rows, T, count = vectors_like(start, held), np.zeros((held, held)), 0
+    eps, scale, v = precision_of(start), 0.0, start / length(start)
+    products = 0
+    while True:
+        products += 1
+        rows.put(count, v)
+        rest = rows.rest(product(v), count + 1)
+        T[count, count], scale = rest.along[count], max(scale, rest.before)
+        count += 1
+        if not np.isfinite(scale):
+            return _unknown(start, sought, products)
+        values, vectors = np.linalg.eigh(T[:count, :count])
+        beside = rest.length if rest.length > eps * scale else 0.0
+        residuals = beside * abs(vectors[-1])
+        outer = outermost(values, which, k)
+        enough = np.maximum(tolerance * abs(values[outer]), eps * scale)
+        if count > sought and (np.all(residuals[outer] <= enough) or products >= limit):
             break
-    return float(top)
+        # A Krylov space that is exhausted too early is continued by a vector outside of it.
+        rest = rest if beside else rows.rest(random_like(v, products), count)
+        v = rest.vector / rest.length
+        if count < held:
+            T[count, count - 1] = T[count - 1, count] = beside
+            continue
+        kept = outermost(values, which, k + (held - sought) // (2 * ends))
+        rows.replace(vectors[:, kept])
+        count, coupling = len(kept), beside * vectors[-1, kept]
+        T[:] = 0
+        T[:count, :count] = np.diag(values[kept])
+        T[count, :count] = T[:count, count] = coupling
+    return Eigen(values[outer], residuals[outer], rows.combined(vectors[:, outer]), products)
+
+
+def outermost(values: np.ndarray, which: str, k: int) -> np.ndarray:
+    """The indices, descending, of those among ascending values that are sought."""
+    up = np.arange(len(values))
+    ranks = {
+        "largest": up[::-1],
+        "smallest": up,
+        "both": np.minimum(up, up[::-1]),
+        "modulus": np.argsort(np.argsort(-abs(values))),
+    }
+    return np.flatnonzero(ranks[which] < k)[::-1]
+
+
+def _held(start: Any, sought: int) -> int:
+    """How many vectors a basis has: more than twice those that are sought, if memory allows."""
+    fit = free_memory(start) // (SHARE * start.shape[0] * start[:1].nbytes)
+    return max(sought + 2, min(2 * sought + 18, fit))
+
+
+def _dense(product: Product, start: Any, which: str, k: int) -> Eigen:
+    units = np.eye(start.shape[0])
+    matrix = np.stack([as_numpy(product(vector_like(start, unit))) for unit in units])
+    if not np.isfinite(matrix).all():
+        return _unknown(start, k, len(units))
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    outer = outermost(values, which, k)
+    rows = vectors_like(start, len(units))
+    for i in outer:
+        rows.put(int(i), vector_like(start, vectors[:, i]))
+    kept = np.eye(len(units))[:, outer]
+    return Eigen(values[outer], np.zeros(len(outer)), rows.combined(kept), len(units))
+
+
+def _unknown(start: Any, sought: int, products: int) -> Eigen:
+    nothing = np.full(sought, np.nan)
+    return Eigen(nothing, nothing, vectors_like(start, sought).rows * np.nan, products)
 
 
 def top_eigen(operator: Any, k: int, tolerance: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -120,26 +226,17 @@ def top_eigen(operator: Any, k: int, tolerance: float = 0.0) -> tuple[np.ndarray
     Returns:
         Values (k,) and vectors (size, k).
     """
-    size = operator.shape[0]
-    if size <= SMALL or k >= size:
-        values, vectors = np.linalg.eigh(formed(operator))
-    else:
-        # ARPACK's own start vector differs from call to call; a fixed one makes this repeatable.
-        start = np.random.default_rng(0).standard_normal(size).astype(operator.dtype)
-        solve: Any = eigsh
-        values, vectors = solve(operator, k, which="LA", tol=tolerance, v0=start)
-    order = np.argsort(-values)[:k]
-    return values[order], vectors[:, order]
+    found = eigen(lambda v: operator @ v, _start(operator), k, tolerance=tolerance)
+    return found.values.astype(operator.dtype), found.vectors.T
 
 
-def spectral_norm(operator: Any) -> float:
-    """The largest modulus of an eigenvalue."""
-    if operator.shape[0] <= SMALL:
-        return float(np.abs(np.linalg.eigvalsh(formed(operator))).max())
-    start = np.random.default_rng(0).standard_normal(operator.shape[0]).astype(operator.dtype)
-    if not np.any(operator @ start):
-        return 0.0  # ARPACK fails if the first product vanishes
-    return float(abs(eigsh(operator, 1, which="LM", v0=start, return_eigenvectors=False)[0]))
+def spectral_norm(product: Product, start: Any) -> float:
+    """The largest modulus of an eigenvalue, to machine precision."""
+    return float(abs(eigen(product, start, which="modulus", tolerance=0).values).max())
+
+
+def _start(operator: Any) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(operator.shape[0]).astype(operator.dtype)
 
 
 def formed(operator: Any) -> np.ndarray:
@@ -159,8 +256,7 @@ def largest_eigenvalue(A: Array) -> Any:
         return dense.eigh(A)[0][-1] if len(A) <= TRACED else _largest_ritz(A)
     if len(A) <= PLAIN:
         return np.linalg.eigvalsh(A)[-1]
-    start = np.random.default_rng(0).standard_normal(len(A)).astype(A.dtype)
-    return eigsh(A, 1, which="LA", v0=start, return_eigenvectors=False)[0]
+    return top_eigen(A, 1)[0][0]
 
 
 def _largest_ritz(A: Array) -> Array:

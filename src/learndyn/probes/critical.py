@@ -10,7 +10,8 @@ import numpy as np
 
 from learndyn.models import as_model
 from learndyn.numerics import dense
-from learndyn.numerics.lanczos import Product, largest_eigenvalue, largest_from, top_eigen
+from learndyn.numerics.lanczos import Product, eigen, largest_eigenvalue
+from learndyn.numerics.vectors import as_numpy
 from learndyn.probes.arguments import (
     ArrayLike,
     checked_inputs,
@@ -21,8 +22,8 @@ from learndyn.probes.arguments import (
     part_of,
 )
 from learndyn.probes.curvature import hessian_top
-from learndyn.probes.hessian import convention_of, operator_of, prepared
-from learndyn.probes.kernel import DENSE, ntk
+from learndyn.probes.hessian import convention_of, prepared, product_of, start_of
+from learndyn.probes.kernel import ntk
 from learndyn.probes.optimisers import Response, response_of
 from learndyn.problems import AbstractLoss, CrossEntropy, SquaredLoss
 from learndyn.problems.losses import loss_given
@@ -30,9 +31,6 @@ from learndyn.runtime.checks import flag, non_negative, seed
 from learndyn.runtime.precision import compiled_in_float64
 from learndyn.runtime.types import Array, Number
 from learndyn.tangent.kernel import as_matrix, critical_rate
-
-LOOSE = 1e-3  # relative tolerance of eigenvalues for optimisers, whose state moves at every step
-NOISE = 0.1  # random part of the first Lanczos vector, so that it has all directions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,12 +42,15 @@ class CriticalLearningRate:
         convention: the loss and the meaning of H, in words.
         factor: with an optimiser, by how much all its rates may grow (below 1: they must fall).
         batches: with `batch`, the value for every batch.
+        residual: of Lanczos iteration, |H v − λ v|/|λ|: an eigenvalue is within this relative
+            distance of λ; None where it was not used.
     """
 
     value: Any
     convention: str
     factor: float | None = None
     batches: np.ndarray | None = None
+    residual: float | None = None
 
     @property
     def median(self) -> float:
@@ -85,7 +86,7 @@ def critical_learning_rate(
     exact: bool = False,
     optimiser: Any = None,
     batch: int | None = None,
-    tolerance: Number | None = None,
+    tolerance: Number = 1e-3,
     key: int = 0,
 ) -> CriticalLearningRate:
     """The learning rate 2/λ_max(H) above which full-batch gradient descent leaves a minimum.
@@ -93,8 +94,7 @@ def critical_learning_rate(
     By default H is the Gauss-Newton matrix (1/n) Jᵀ A J with A = ∂²loss/∂output², which has the
     nonzero eigenvalues of A^½ K A^½/n with the tangent kernel K: the rate is n/(scale · λ_max(K))
     for `SquaredLoss(scale)`. For a network that is linear in its weights this is the whole Hessian.
-    With `exact=True`, H is the Hessian of the mean loss, by Lanczos iteration from the kernel's top
-    eigenvector.
+    With `exact=True`, H is the Hessian of the mean loss, by Lanczos iteration on its device.
 
     With an optimiser, the rate is that at which its own step becomes unstable on the quadratic loss
     with this H, at the preconditioner of its state: 2(1 + β)/λ_max with momentum, 2(1 + β)/((1 +
@@ -111,8 +111,8 @@ def critical_learning_rate(
             `torch.optim.Optimizer` (SGD, Adam, AdamW, RMSprop, Adagrad), as it is.
         batch: also compute the rate of random batches of this size, which together have all
             examples once; a rest that is smaller is left out.
-        tolerance: relative tolerance of the eigenvalue; None is ten times machine precision for
-            `exact=True`, and 1e-3 with an optimiser.
+        tolerance: relative tolerance of the eigenvalue for `exact=True` and with an optimiser; 0 is
+            machine precision.
         key: seed of the batches.
 
     Returns:
@@ -131,7 +131,7 @@ def critical_learning_rate(
     else:
         model, x, y, loss = labelled(model, x, y, loss)
     flag("exact", exact)
-    tolerance = None if tolerance is None else non_negative("tolerance", tolerance)
+    tolerance = float(non_negative("tolerance", tolerance))
     if exact and y is None:
         raise ValueError("y: got None; allowed are targets, on which the exact Hessian depends")
     if y is None and not isinstance(loss, SquaredLoss | CrossEntropy):
@@ -154,23 +154,24 @@ def _critical(
     loss: AbstractLoss,
     exact: bool,
     response: Response | None,
-    tolerance: Number | None,
+    tolerance: float,
 ) -> CriticalLearningRate:
     over = f"for {loss} averaged over {len(x)} examples"
     gauss_newton = "H the Gauss-Newton part, from the tangent kernel"
     if response is not None:
         product, how = _product(model, x, y, loss, exact)
-        allowed = LOOSE if tolerance is None else float(tolerance)
-        factor = 2 / _top(product, response, model.dtype, allowed)
-        factor = factor if factor > 0 else float("inf")
+        top, residual = _top(product, response, model, tolerance)
+        factor = float(critical_rate(top))
         known = np.isfinite(response.rate)
         unit = "learning rate" if known else "factor of all learning rates"
         text = f"{unit} at which {response.name} becomes unstable {over}; {how}; without clipping"
-        return CriticalLearningRate(factor * (response.rate if known else 1.0), text, factor)
+        rate = factor * (response.rate if known else 1.0)
+        return CriticalLearningRate(rate, text, factor, residual=_relative(residual, top))
     if exact:
         assert y is not None
-        top, convention = _exact(model, x, y, loss, tolerance)
-        return CriticalLearningRate(_rate(top), f"2/λ_max(H) {over}; {convention}")
+        top, residual, convention = _exact(model, x, y, loss, tolerance)
+        text, relative = f"2/λ_max(H) {over}; {convention}", _relative(residual, top)
+        return CriticalLearningRate(_rate(top), text, residual=relative)
     top = largest_eigenvalue(_gauss_newton(model, x, y, loss)[0])
     return CriticalLearningRate(_rate(top), f"2/λ_max(H) {over}; {gauss_newton}")
 
@@ -195,26 +196,31 @@ def _product(
         loss = loss if square else CrossEntropy()
     model, x, mean = prepared(model, x, y, loss)
     if exact:
-        return operator_of(model, x, mean).matvec, convention_of(model, x, mean)
+        return product_of(model, x, mean), convention_of(model, x, mean)
     outputs = model.outputs(x)
 
-    def product(v: np.ndarray) -> np.ndarray:
-        u = model.jvp(x, v.astype(model.dtype)).reshape(outputs.shape)
+    def product(v: Any) -> Any:
+        u = as_numpy(model.jvp(x, v)).reshape(outputs.shape)
         bent = mean.curvature(outputs, u).reshape(len(x), -1)
-        return known(model, "Gauss-Newton part", model.vjp(x, bent))
+        return model.vjp(x, model.on_device(bent))
 
     return product, "H the Gauss-Newton part"
 
 
-def _top(product: Product, response: Response, dtype: Any, tolerance: float) -> float:
-    """λ_max(S^½ H S^½ + G)."""
-    root, shift = np.sqrt(np.maximum(response.scale, 0)), response.shift
-    whole = lambda v: (root * product((root * v).astype(dtype)) + shift * v).astype(dtype)
-    start = np.random.default_rng(0).standard_normal(len(root)).astype(dtype)
-    top = largest_from(whole, start, tolerance)
-    if np.isnan(top):
+def _top(product: Product, response: Response, model: Any, tolerance: float) -> tuple[float, float]:
+    """λ_max(S^½ H S^½ + G), and the residual."""
+    model = model.placed()
+    root = model.on_device(np.sqrt(np.maximum(response.scale, 0)))
+    shift = model.on_device(np.broadcast_to(response.shift, root.shape))
+    whole = lambda v: root * product(root * v) + shift * v
+    found = eigen(whole, start_of(model), tolerance=tolerance)
+    if np.isnan(found.values[0]):
         raise ValueError("model: got products with H that are not finite; allowed are finite ones")
-    return top
+    return float(found.values[0]), float(found.residuals[0])
+
+
+def _relative(residual: float | None, top: Any) -> float | None:
+    return None if residual is None or not top else float(residual / abs(top))
 
 
 def _rate(top: Any) -> Any:
@@ -259,27 +265,12 @@ def _weighted(kernel: Array, roots: Array) -> Array:
 
 
 def _exact(
-    model: Any, x: ArrayLike, y: ArrayLike, loss: AbstractLoss, tolerance: Number | None
-) -> tuple[Any, str]:
+    model: Any, x: ArrayLike, y: ArrayLike, loss: AbstractLoss, tolerance: float
+) -> tuple[Any, float | None, str]:
     if is_traced(model, x, y):  # Lanczos iteration stops by the values, which are not known here
         top = hessian_top(model, x, y, loss=loss)
-        return top.values[0], top.convention
-    precision = float(np.finfo(model.dtype).eps)
-    allowed = 10 * precision if tolerance is None else float(non_negative("tolerance", tolerance))
+        return top.values[0], None, top.convention
     model, x, mean = prepared(model, x, y, loss)
-    start = _start(model, x, y, loss)
-    top = largest_from(operator_of(model, x, mean).matvec, start, allowed)
-    return top, convention_of(model, x, mean)
-
-
-def _start(model: Any, x: ArrayLike, y: ArrayLike, loss: AbstractLoss) -> np.ndarray:
-    """The Gauss-Newton part's top eigenvector Jᵀ A^½ u, with a small random vector added."""
-    noise = np.random.default_rng(0).standard_normal(model.size, model.dtype)
-    if len(x) * model.outputs_each(x) > DENSE:
-        return noise  # the kernel would cost more than it saves
-    matrix, roots = _gauss_newton(model, x, y, loss)
-    u = top_eigen(matrix, 1)[1].reshape(len(x), -1)
-    u = u if roots is None else np.einsum("nij,nj->ni", roots, u)
-    pulled = model.vjp(x, u)
-    size, share = np.linalg.norm(pulled), NOISE / np.linalg.norm(noise)
-    return noise if size == 0 else pulled / size + share * noise
+    found = eigen(product_of(model, x, mean), start_of(model), tolerance=tolerance)
+    top = float(known(model, "Hessian", found.values)[0])
+    return top, found.residuals[0], convention_of(model, x, mean)

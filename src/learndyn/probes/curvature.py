@@ -1,5 +1,6 @@
 """Hessians of the loss and of the outputs by the weights, from products with vectors."""
 
+import dataclasses
 import math
 from typing import Any, NamedTuple
 
@@ -8,26 +9,53 @@ import numpy as np
 
 from learndyn.models import as_model
 from learndyn.numerics import dense
-from learndyn.numerics.lanczos import formed, spectral_norm, top_eigen, tridiagonals
-from learndyn.probes.arguments import ArrayLike, checked_inputs, is_traced, output_shape, part_of
-from learndyn.probes.hessian import at_kinks, convention_of, formed_hessian, operator_of, prepared
+from learndyn.numerics.lanczos import eigen, formed, outermost, spectral_norm, tridiagonal
+from learndyn.numerics.vectors import as_numpy
+from learndyn.probes.arguments import (
+    ArrayLike,
+    checked_inputs,
+    is_traced,
+    known,
+    output_shape,
+    part_of,
+)
+from learndyn.probes.hessian import (
+    at_kinks,
+    convention_of,
+    formed_hessian,
+    operator_of,
+    prepared,
+    product_of,
+    start_of,
+)
 from learndyn.problems import AbstractLoss
-from learndyn.runtime.checks import non_negative, positive_int, seed
+from learndyn.runtime.checks import non_negative, one_of, positive_int, seed
 from learndyn.runtime.types import Array, Number
 
+ENDS = ("largest", "smallest", "both")
 
-class HessianTop(NamedTuple):
-    """The largest eigenvalues of a Hessian.
+
+@dataclasses.dataclass(frozen=True)
+class HessianTop:
+    """The outermost eigenvalues of a Hessian.
 
     Attributes:
         values: descending, (k,).
-        vectors: as columns, (weights, k), in the order of `ravel_pytree(model.weights)`.
+        residuals: |H v − λ v| of each: an eigenvalue is within this distance of λ.
+        on_device: vectors as rows, (k, weights), an array of the model's library on its device.
         convention: the Hessian in words, and how kinks of the network are treated.
     """
 
     values: Array
-    vectors: Array
+    residuals: Array
+    on_device: Any
     convention: str
+
+    @property
+    def vectors(self) -> Array:
+        """Vectors as columns, (weights, k), in the order of `ravel_pytree(model.weights)`."""
+        rows = self.on_device
+        return rows.T if is_traced(rows) else as_numpy(rows).T
 
 
 class Trace(NamedTuple):
@@ -99,12 +127,15 @@ def hessian_top(
     *,
     loss: AbstractLoss | None = None,
     k: int = 1,
-    tolerance: Number = 0.0,
+    which: str = "largest",
+    tolerance: Number = 1e-3,
+    basis: int | None = None,
 ) -> HessianTop:
-    """The k largest eigenvalues of the Hessian of the mean loss, with their vectors.
+    """The k outermost eigenvalues of the Hessian of the mean loss, with their vectors.
 
-    They come from ARPACK's Lanczos iteration. Inside `simulate` the Hessian itself is formed, for
-    up to 2048 weights.
+    They come from Lanczos iteration on the model's device, restarted when its basis is full. Inside
+    `simulate`, and for up to 64 weights, the Hessian itself is formed; for up to 2048 weights in
+    the first case.
 
     Args:
         model: a `Model`, or an equinox or PyTorch module.
@@ -112,18 +143,29 @@ def hessian_top(
         y: targets or labels.
         loss: None is `SquaredLoss(0.5)`.
         k: number of eigenvalues.
+        which: "largest", "smallest", or "both": k at each end.
         tolerance: relative tolerance of eigenvalues; 0 is machine precision.
+        basis: number of vectors of weights that are held at most; None for 2 k + 18 (4 k + 18 for
+            both ends), or fewer if less memory is free.
 
     Returns:
-        Values (descending), vectors, and the convention.
+        Values (descending), residuals, vectors, and the convention. If no tolerance is reached, as
+        for an eigenvalue near 0, the iteration ends after 300 products, or 20 per eigenvalue.
     """
-    tolerance = float(non_negative("tolerance", tolerance))
+    tolerance, which = float(non_negative("tolerance", tolerance)), one_of("which", which, ENDS)
+    basis = None if basis is None else positive_int("basis", basis)
     model, x, mean = prepared(model, x, y, loss)
     k, convention = part_of("k", k, model.size, "weights"), convention_of(model, x, mean)
     if is_traced(model, x, mean):
         values, vectors = dense.eigh(formed_hessian(model, x, mean))
-        return HessianTop(values[::-1][:k], vectors[:, ::-1][:, :k], convention)
-    return HessianTop(*top_eigen(operator_of(model, x, mean), k, tolerance), convention)
+        outer = outermost(np.zeros(model.size), which, k)
+        return HessianTop(values[outer], np.zeros(len(outer)), vectors[:, outer].T, convention)
+    found = eigen(
+        product_of(model, x, mean), start_of(model), k,
+        which=which, tolerance=tolerance, basis=basis,
+    )  # fmt: skip
+    values = known(model, "Hessian", found.values.astype(model.dtype))
+    return HessianTop(values, found.residuals, found.vectors, convention)
 
 
 def hessian_trace(
@@ -192,10 +234,11 @@ def spectral_density(
     """
     draws, steps = positive_int("draws", draws), positive_int("steps", steps)
     model, x, mean = prepared(model, x, y, loss)
-    rng, operator = np.random.default_rng(seed("key", key)), operator_of(model, x, mean)
+    rng, product = np.random.default_rng(seed("key", key)), product_of(model, x, mean)
     values, masses = np.zeros((2, draws, min(steps, model.size)))
     for i in range(draws):
-        *_, last = tridiagonals(operator.matvec, _signs(rng, model), steps)
+        last = tridiagonal(product, model.on_device(_signs(rng, model)), steps)
+        known(model, "Hessian", last.diagonal)
         ritz, vectors = last.eigen()  # fewer if the Krylov space is exhausted
         values[i, : len(ritz)], masses[i, : len(ritz)] = ritz, vectors[0] ** 2
     return SpectralDensity(values, masses, convention_of(model, x, mean))
@@ -225,9 +268,10 @@ def output_hessian_norm(
         # A normalised Gaussian vector is uniform on the sphere.
         points.append(model.moved(radius * v / np.linalg.norm(v)).placed())
     k = math.prod(output_shape(model, x))
-    norm = lambda m, i, a: spectral_norm(operator_of(m, x[i : i + 1], _Output(np.asarray(a))))
+    of = lambda m, i, a: product_of(m, x[i : i + 1], _Output(np.asarray(a)))
+    norm = lambda m, i, a: spectral_norm(of(m, i, a), start_of(m))
     norms = [[[norm(m, i, a) for a in range(k)] for i in range(len(x))] for m in points]
-    values = np.array(norms)
+    values = known(model, "Hessian", np.array(norms))
     convention = at_kinks(model, x) or "second derivatives of the outputs"
     return OutputHessianNorm(float(values.max()), values, convention)
 

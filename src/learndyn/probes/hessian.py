@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
+from learndyn.numerics.lanczos import Product
 from learndyn.probes.arguments import ArrayLike, MeanLoss, is_traced, known, labelled
 from learndyn.problems import AbstractLoss
 from learndyn.runtime.precision import full_precision
@@ -44,19 +45,29 @@ def prepared(
     return model, x, MeanLoss(loss, y)
 
 
-def operator_of(model: Any, x: ArrayLike, function: Any) -> LinearOperator:
-    """Products with ∂² function(outputs)/∂w²."""
+def product_of(model: Any, x: ArrayLike, function: Any) -> Product:
+    """v ↦ ∂² function(outputs)/∂w² v, on the device if v is there."""
     if not is_traced(model, x):  # moved to the device once, for all products
         with full_precision():
             x, function = jax.tree.map(jnp.asarray, (x, function))
+    return lambda v: model.hessian_product(function, x, v)
+
+
+def operator_of(model: Any, x: ArrayLike, function: Any) -> LinearOperator:
+    """Products with ∂² function(outputs)/∂w² of NumPy vectors."""
+    of = product_of(model, x, function)
 
     def product(v: np.ndarray) -> np.ndarray:
-        vector = model.hessian_product(function, x, v.reshape(-1).astype(model.dtype))
-        return known(model, "Hessian", vector)
+        return known(model, "Hessian", of(v.reshape(-1).astype(model.dtype)))
 
     make: Any = LinearOperator  # the type stubs do not have the signature that SciPy documents
     shape = (model.size, model.size)
     return make(shape, matvec=product, rmatvec=product, dtype=model.dtype)
+
+
+def start_of(model: Any) -> Any:
+    """A normal vector of weights on the device, the same at every call: Lanczos begins from it."""
+    return model.on_device(np.random.default_rng(0).standard_normal(model.size))
 
 
 def formed_hessian(model: Any, x: ArrayLike, mean: Any) -> Array:

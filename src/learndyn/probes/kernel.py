@@ -130,12 +130,16 @@ def kernel_operator(model: Any, x: ArrayLike | Iterable[ArrayLike]) -> LinearOpe
 
 
 def ntk_spectrum(
-    model: Any, x: ArrayLike | Iterable[ArrayLike], k: int | None = None, *, tolerance: Number = 0.0
+    model: Any,
+    x: ArrayLike | Iterable[ArrayLike],
+    k: int | None = None,
+    *,
+    tolerance: Number = 0.0,
 ) -> Array:
     """The largest eigenvalues of the tangent kernel, descending.
 
-    A kernel of up to 2048 rows is stored, and also a larger one if k is None. Otherwise ARPACK's
-    Lanczos iteration uses products with the kernel (`kernel_operator`).
+    A kernel of up to 2048 rows is stored, and also a larger one if k is None. Otherwise Lanczos
+    iteration uses products with the kernel (`kernel_operator`).
 
     Args:
         model: a `Model`, or an equinox or PyTorch module.

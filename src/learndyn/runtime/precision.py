@@ -85,6 +85,21 @@ def compiled_in_float64(function: F) -> F:
     return _entered(function, eqx.filter_jit(function))
 
 
+def compiled_on_device(function: F) -> F:
+    """As `compiled_in_float64`, but results stay on the device if the last argument is there."""
+    on_host, on_device = compiled_in_float64(function), eqx.filter_jit(function)
+
+    @functools.wraps(function)
+    def wrapped(*args):
+        traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(args))
+        if traced or not isinstance(args[-1], jax.Array):
+            return on_host(*args)
+        with full_precision():
+            return on_device(*args)
+
+    return wrapped  # pyright: ignore[reportReturnType]
+
+
 def _entered(traced: F, called: Callable[..., Any]) -> F:
     @functools.wraps(traced)
     def wrapped(*args, **kwargs):

@@ -82,6 +82,9 @@ class TorchModel:
     def placed(self) -> "TorchModel":
         return self
 
+    def on_device(self, v: Any) -> Any:
+        return self._like(v)
+
     @_differentiating
     def outputs_each(self, x: Any) -> int:
         weights = {n: w.clone().requires_grad_() for n, w in self.weights.items()}
@@ -116,23 +119,24 @@ class TorchModel:
             return _numpy(call(self.module, self.weights, self._inputs(x)))
 
     @_differentiating
-    def jvp(self, x: Any, v: Any) -> np.ndarray:
+    def jvp(self, x: Any, v: Any) -> Any:
         change, x = self._unravelled(v), self._inputs(x)
         try:
             with torch.no_grad(), torch.autograd.forward_ad.dual_level():
                 outputs = call(self.module, _duals(self.weights, change), x)
-                return _numpy(_tangent(flat(outputs)))
+                return _as_given(_tangent(flat(outputs)), v)
         except NotImplementedError:  # not every operation has a forward derivative
             leaves = self._leaves()
             outputs = flat(call(self.module, leaves, x))
             u = torch.zeros_like(outputs, requires_grad=True)
-            return _numpy(self._pushed(outputs, leaves, u, change)[1])
+            return _as_given(self._pushed(outputs, leaves, u, change)[1], v)
 
     @_differentiating
-    def vjp(self, x: Any, u: Any) -> np.ndarray:
+    def vjp(self, x: Any, u: Any) -> Any:
         leaves, x = self._leaves(), self._inputs(x)
         outputs = flat(call(self.module, leaves, x))
-        return self._ravelled(self._pulled(outputs, leaves, self._like(u).reshape(outputs.shape)))
+        pulled = self._pulled(outputs, leaves, self._like(u).reshape(outputs.shape))
+        return _as_given(_ravelled(pulled), u)
 
     @_differentiating
     def kernel(self, x: Any, x2: Any | None = None) -> np.ndarray:
@@ -142,16 +146,16 @@ class TorchModel:
         return _numpy(kernel(self.module, self.weights, x, x2))
 
     @_differentiating
-    def hessian_product(self, loss: Loss, x: Any, v: Any) -> np.ndarray:
+    def hessian_product(self, loss: Loss, x: Any, v: Any) -> Any:
         x = self._inputs(x)
         if self._forwards:
             try:
-                return self._forward_over_reverse(loss, x, v)
+                return _as_given(self._forward_over_reverse(loss, x, v), v)
             except NotImplementedError:  # not every operation's gradient has a forward derivative
                 self._forwards = False  # it would fail again for every later product
-        return self._reverse_over_reverse(loss, x, v)
+        return _as_given(self._reverse_over_reverse(loss, x, v), v)
 
-    def _forward_over_reverse(self, loss: Loss, x: Any, v: Any) -> np.ndarray:
+    def _forward_over_reverse(self, loss: Loss, x: Any, v: Any) -> Any:
         """H v in one pass, as the forward derivative of Jᵀ ∂loss/∂output along v."""
         leaves = self._leaves()
         with torch.autograd.forward_ad.dual_level():
@@ -160,9 +164,9 @@ class TorchModel:
             slope, bend = (self._like(a) for a in _slope_and_bend(loss, value, change))
             slope = torch.autograd.forward_ad.make_dual(slope, bend)
             pulled = self._pulled(outputs, leaves, slope)
-            return self._ravelled([_tangent(p) for p in pulled])
+            return _ravelled([_tangent(p) for p in pulled])
 
-    def _reverse_over_reverse(self, loss: Loss, x: Any, v: Any) -> np.ndarray:
+    def _reverse_over_reverse(self, loss: Loss, x: Any, v: Any) -> Any:
         """H v = ∂(vᵀ Jᵀ u)/∂w + Jᵀ A J v, where J v = ∂(vᵀ Jᵀ u)/∂u."""
         leaves, change = self._leaves(), self._unravelled(v)
         outputs = call(self.module, leaves, x)
@@ -171,7 +175,7 @@ class TorchModel:
         along, moved = self._pushed(outputs, leaves, u, change)
         bend = self._like(_slope_and_bend(loss, value, _numpy(moved))[1])
         whole = along + (outputs * bend).sum()
-        return self._ravelled(self._pulled(whole, leaves, torch.ones_like(whole)))
+        return _ravelled(self._pulled(whole, leaves, torch.ones_like(whole)))
 
     @_differentiating
     def input_gradients(self, x: Any) -> np.ndarray:
@@ -197,6 +201,8 @@ class TorchModel:
 
     def _like(self, array: Any) -> Any:
         """An array as a tensor in the precision and on the device of the weights."""
+        if isinstance(array, torch.Tensor):
+            return array.detach().to(self._first.device, self._first.dtype)
         tensor = torch.from_numpy(np.array(array))  # a copy: PyTorch warns about read-only arrays
         return tensor.to(self._first.device, self._first.dtype)
 
@@ -262,9 +268,6 @@ class TorchModel:
                 "does not detach them"
             )
 
-    def _ravelled(self, parts: list[Any]) -> np.ndarray:
-        return _numpy(torch.cat([part.reshape(-1) for part in parts]))
-
 
 @in_float64
 def _slope_and_bend(loss: Loss, outputs: Array, change: Array) -> tuple[Array, Array]:
@@ -304,6 +307,15 @@ def _duals(weights: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, A
 def _tangent(dual: Any) -> Any:
     value, tangent = torch.autograd.forward_ad.unpack_dual(dual)
     return torch.zeros_like(value) if tangent is None else tangent
+
+
+def _ravelled(parts: list[Any]) -> Any:
+    return torch.cat([part.reshape(-1) for part in parts]).detach()
+
+
+def _as_given(tensor: Any, given: Any) -> Any:
+    """A tensor if a tensor was given, else NumPy."""
+    return tensor.detach() if isinstance(given, torch.Tensor) else _numpy(tensor)
 
 
 def _numpy(tensor: Any) -> np.ndarray:
