@@ -12,7 +12,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.1
 
-.PHONY: demo test test-defaults test-all test-torch check format bench bench-torch results lock clean
+.PHONY: demo test test-defaults test-all test-torch check format bench bench-torch results lock docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/learndyn run bocchi2026escape/fig1 --preset quick --out $(DEMO)
@@ -67,6 +67,11 @@ bench-torch: $(VENV)/.installed-torch
 results: $(VENV)/.installed
 	$(BIN)/learndyn results docs/results
 
+# The site, in docs/_build/html: every warning is an error, and no page loads anything from outside.
+docs: $(VENV)/.installed-docs
+	$(BIN)/python -m sphinx -q -n -W --keep-going -E -b html docs docs/_build/html
+	$(BIN)/python docs/_site/links.py docs/_build/html
+
 # Newest versions that pass: install without the lock, test, then write the lock anew.
 lock: $(VENV)/.installed-torch
 	$(BIN)/python -m pip --disable-pip-version-check freeze --exclude-editable --exclude learndyn | sed 's/+cpu$$//' > requirements.lock
@@ -86,5 +91,9 @@ $(VENV)/.installed-torch: pyproject.toml requirements.lock | $(VENV)/bin/python
 	$(PIP) install -c requirements.lock -e ".[dev-torch]"
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev
 
+$(VENV)/.installed-docs: pyproject.toml requirements.lock | $(VENV)/bin/python
+	$(PIP) install -c requirements.lock -e ".[docs]"
+	@touch $@ $(VENV)/.installed
+
 clean:
-	rm -rf $(VENV) results .pytest_cache .ruff_cache .jax_cache
+	rm -rf $(VENV) results .pytest_cache .ruff_cache .jax_cache docs/_build docs/generated

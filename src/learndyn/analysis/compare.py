@@ -51,7 +51,7 @@ def compare(
 ) -> Comparison:
     """Compares the mean of a simulation with a prediction, at their common times.
 
-    For every common variable `v`, with mean m over the runs that did not diverge:
+    For every common variable `v`, with mean m over the runs that did not diverge::
 
         v_deviation = m − theory
         v_z         = deviation in standard errors of m: from the runs, or `v_std` / √runs

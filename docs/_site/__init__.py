@@ -1,0 +1,1 @@
+"""What the site adds to Sphinx: pages written from the code and from kept results."""

@@ -1,0 +1,53 @@
+"""What the site is written from: public names and kept results."""
+
+import importlib
+import pathlib
+import re
+import sys
+
+import pytest
+
+import learndyn as ld
+
+DOCS = pathlib.Path(__file__).parents[1] / "docs"
+
+
+@pytest.fixture
+def part(monkeypatch):
+    """A module of the site's own code, by name."""
+    monkeypatch.setattr(sys, "path", [str(DOCS), *sys.path])
+    return lambda name: importlib.import_module(f"_site.{name}")
+
+
+def test_every_public_name_has_one_place_and_a_first_sentence(part):
+    names, reference = part("names"), part("reference")
+    public = names.public()
+    assert len({id(each) for each in public.values()}) == len(public)
+    for address, each in public.items():
+        assert names.group_of(address, each) in names.GROUPS, address
+        assert reference.summary(each) or not callable(each), address
+    homes = {id(each) for each in public.values()}
+    rooms = ("analysis", "probes", "rules", "theory", "__version__")
+    assert all(id(getattr(ld, name)) in homes for name in ld.__all__ if name not in rooms)
+
+
+def test_anchors_of_errata_differ_and_every_study_is_shown(part, tmp_path):
+    gallery, registry = part("gallery"), importlib.import_module("learndyn.studies.registry")
+    gallery.write(DOCS / "results", tmp_path)
+    anchors = re.findall(r"^\((erratum-[a-z0-9-]+)\)=$", (tmp_path / "errata.md").read_text(), re.M)
+    assert anchors and len(set(anchors)) == len(anchors)
+    for name in registry.names():
+        paper, figure = name.split("/")
+        assert f"\n## {figure}\n" in (tmp_path / f"{paper}.md").read_text("utf-8"), name
+
+
+def test_broken_links_and_outside_files_are_found(part, tmp_path):
+    (tmp_path / "b.html").write_text('<p id="here">')
+    good = '<a href="b.html#here">b</a><a href="https://example.org">away</a>'
+    (tmp_path / "a.html").write_text(good)
+    part("links").page.cache_clear()
+    assert list(part("links").broken(tmp_path)) == []
+    bad = '<a href="b.html#there">b</a><a href="c.html">c</a><script src="https://x.org/x.js">'
+    (tmp_path / "a.html").write_text(bad)
+    part("links").page.cache_clear()
+    assert len(list(part("links").broken(tmp_path))) == 3
