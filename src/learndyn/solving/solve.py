@@ -17,13 +17,13 @@ from learndyn.runtime.checks import (
     positive,
     seed,
 )
-from learndyn.runtime.divergence import bound_of, diverged_rows
+from learndyn.runtime.divergence import bound_of, diverged_rows, has_diverged
 from learndyn.runtime.interruption import interruptible, warn
 from learndyn.runtime.pieces import pieces
 from learndyn.runtime.precision import full_precision, to_numpy
 from learndyn.runtime.progress import Report, reporting
 from learndyn.runtime.times import increasing_times, padded_rows, warn_off_grid
-from learndyn.runtime.types import Number
+from learndyn.runtime.types import Int, Number
 from learndyn.solving.fluctuations import integrate_with_noise
 from learndyn.solving.integrate import integrate, iterate, observe_each
 from learndyn.starting import Start, sampled_start
@@ -237,10 +237,23 @@ def _in_closed_form(
         count = len(steps[first : first + rows])
         read = to_numpy(observe_each(theory, padded_rows(along, count), bound, states))
         (observables, kept), gone = jax.tree.map(lambda row, n=count: row[:n], read)
-        if not recording.take((), first, {**observables, **_state_values(kept)}, gone):
+        values = {**observables, **_state_values(kept)}
+        if not recording.take((), first, values, gone):
+            before = steps[: first + int(np.argmax(gone))]
+            step = _first_beyond(moves, state, bound, [0, *before][-1], steps[len(before)])
+            recording.end((), Outcome("diverged", float(step / moves.clock.steps)))
             break
         report(min(1.0, (first + rows) / len(steps)))
     return True
+
+
+def _first_beyond(moves: Map, state: State, bound, low: Int, high: Int) -> Int:
+    """The first step after `low` whose state has diverged, which that of `high` has."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        gone = has_diverged(moves.closed_form(state, np.array([middle])), bound)
+        low, high = (low, middle) if gone else (middle, high)
+    return high
 
 
 def _integrated(
