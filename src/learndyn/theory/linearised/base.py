@@ -11,12 +11,13 @@ from jax.flatten_util import ravel_pytree
 from learndyn.models import Model
 from learndyn.problems import CrossEntropy, SquaredLoss
 from learndyn.problems.losses import as_outputs
+from learndyn.rules import Piecewise
 from learndyn.runtime.checks import a_kind, one_of
 from learndyn.runtime.precision import full_precision
-from learndyn.runtime.types import Weights
+from learndyn.runtime.types import Array, Weights
 from learndyn.system import System
 from learndyn.theory.base import AbstractTheory, sample_weights
-from learndyn.theory.dynamics import STEPS, Clock, continuous
+from learndyn.theory.dynamics import STEPS, Clock, Refused, continuous
 from learndyn.theory.linearised.course import Course, Modes, course
 from learndyn.theory.linearised.descent import Descent
 from learndyn.theory.linearised.dynamics import Forces
@@ -61,6 +62,49 @@ class AbstractLinearised(AbstractTheory):
         return (sum(len(each.x) for each in self.examples.values()), *shape)
 
     @property
+    def inputs(self) -> Array:
+        """The inputs of all sets."""
+        return Sets.of(self.system.problem).x
+
+    @property
+    def outputs(self) -> int:
+        """The number of outputs of an example."""
+        return int(np.prod(self.shape[1:]))
+
+    @property
+    def places(self) -> list[slice]:
+        """The examples of each set."""
+        with full_precision():
+            return list(Sets.of(self.system.problem).places.values())
+
+    @property
+    def targets(self) -> np.ndarray:
+        """The targets of the training set as numbers, in the shape of its outputs."""
+        like = self.kernel.offset[: self.trained]
+        with full_precision():
+            y = Sets.of(self.system.problem).targets[""]
+            return np.asarray(as_outputs(jnp.asarray(like), y, like.ndim - 1))
+
+    def _at_rest(self, values: Array) -> Outputs:
+        rule = self.system.rule  # whose numbers may be traced
+        velocity = None if rule.inertia is None else 0 * values
+        return Outputs(values, velocity, np.asarray(0) if isinstance(rule, Piecewise) else None)
+
+    def weights_of(self, values: np.ndarray, key: int) -> tuple[Weights, Weights] | Refused:
+        """Weights (those closest to the expansion's) with these outputs, by one vjp; a teacher."""
+        problem = self.system.problem
+        with full_precision():
+            x, model = np.asarray(self.inputs), self.expansion
+            wanted = (values - np.asarray(model.outputs(x))).reshape(-1)
+            if len(wanted) ** 2 * 8 > 2**31:
+                return Refused(f"{len(wanted)} outputs are too many to find weights for")
+            kernel = np.asarray(model.kernel(x)).reshape(len(wanted), len(wanted))
+            alpha = np.linalg.lstsq((kernel + kernel.T) / 2, wanted, rcond=1e-12)[0]
+            if np.abs(kernel @ alpha - wanted).max() > 1e-8 * max(np.abs(values).max(), 1):
+                return Refused("no weights have these outputs: the kernel is singular")
+            return self.moved(model, x, alpha), problem.draw_teacher(np.random.default_rng(key))
+
+    @property
     def trained(self) -> int:
         """The number of examples in the training set."""
         return len(self.examples[""].x)
@@ -101,16 +145,13 @@ class AbstractLinearised(AbstractTheory):
         if not isinstance(loss, SquaredLoss):
             return None
         offset = self.kernel.offset[: self.trained]
-        with full_precision():
-            targets = jnp.asarray(Sets.of(self.system.problem).targets[""])
-            wanted = np.asarray(as_outputs(jnp.asarray(offset), targets, offset.ndim - 1))
         along = lambda outputs: spectrum.vectors.T @ (outputs - offset).reshape(-1)
         force = 2 * loss.scale / self.trained
         return Modes(
             spectrum.values,
             force * descent.preconditioner(spectrum.values, self.trained),
             along(values[: self.trained]),
-            along(wanted),
+            along(self.targets),
             0.0 if descent.decay is None else float(descent.decay),
             descent.law(flow),
             np.asarray(descent.rates),

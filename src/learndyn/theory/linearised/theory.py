@@ -13,10 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.problems.losses import is_labels, is_right
-from learndyn.rules import Piecewise
 from learndyn.runtime.checks import one_of
-from learndyn.runtime.precision import compiled_in_float64, full_precision
-from learndyn.runtime.types import Array, Weights
+from learndyn.runtime.precision import compiled_in_float64
+from learndyn.runtime.types import Weights
 from learndyn.system import System
 from learndyn.theory.base import Coverage, Reference, Variable
 from learndyn.theory.dynamics import Flow, Map, Refused
@@ -68,30 +67,14 @@ class LinearisedTheory(AbstractLinearised):
     def as_state(self, state: Any) -> Outputs:
         return checked(state, self._at_rest(np.zeros(self.shape)))
 
-    def _at_rest(self, values: Array) -> Outputs:
-        rule = self.system.rule  # whose numbers may be traced
-        velocity = None if rule.inertia is None else 0 * values
-        return Outputs(values, velocity, np.asarray(0) if isinstance(rule, Piecewise) else None)
-
     @compiled_in_float64
     def project(self, weights: Weights, teacher: Weights) -> Outputs:
         """The outputs on all examples; momentum starts at rest."""
         doubles = jax.tree.map(lambda w: jnp.asarray(w, jnp.float64), weights)
-        return self._at_rest(self.system.network(doubles, Sets.of(self.system.problem).x))
+        return self._at_rest(self.system.network(doubles, self.inputs))
 
     def realise(self, state: Outputs, key: int) -> tuple[Weights, Weights] | Refused:
-        """The weights closest to those of the expansion that have these outputs, by one vjp."""
-        problem = self.system.problem
-        with full_precision():
-            x, model = np.asarray(Sets.of(problem).x), self.expansion
-            wanted = (np.asarray(state.values) - np.asarray(model.outputs(x))).reshape(-1)
-            if len(wanted) ** 2 * 8 > 2**31:
-                return Refused(f"{len(wanted)} outputs are too many to find weights for")
-            kernel = np.asarray(model.kernel(x)).reshape(len(wanted), len(wanted))
-            alpha = np.linalg.lstsq((kernel + kernel.T) / 2, wanted, rcond=1e-12)[0]
-            if np.abs(kernel @ alpha - wanted).max() > 1e-8 * max(np.abs(state.values).max(), 1):
-                return Refused("no weights have these outputs: the kernel is singular")
-            return self.moved(model, x, alpha), problem.draw_teacher(np.random.default_rng(key))
+        return self.weights_of(np.asarray(state.values), key)
 
     def dynamics(self, order: str) -> Flow | Map | Refused:
         one_of("order", order, self.orders)
