@@ -29,8 +29,6 @@ from learndyn.theory.linearised.moments import (
 from learndyn.theory.linearised.stability import largest_stable_rate
 from learndyn.theory.linearised.state import Outputs, checked
 
-MOST_EXACT = 512  # examples on all sets times outputs whose covariances are all followed
-
 
 class LinearisedBatchTheory(AbstractLinearised):
     """Mean loss of a model that is linear in its weights, over mini-batches with replacement.
@@ -47,6 +45,7 @@ class LinearisedBatchTheory(AbstractLinearised):
         Reference("lee2019wide", "the model; the moments are derived here (moments.py)"),
     )
     units: ClassVar[dict[str, str]] = landmarks.UNITS
+    most_exact: ClassVar[int] = 512  # outputs on all sets whose covariances are all followed
 
     @classmethod
     def covers(cls, system: System) -> Coverage:
@@ -54,9 +53,9 @@ class LinearisedBatchTheory(AbstractLinearised):
         if why is not None:
             return Coverage("none", why)
         rows = _rows(system)
-        if rows <= MOST_EXACT:
+        if rows <= cls.most_exact:
             return Coverage("exact", "the first two moments of the outputs close")
-        more = f"{rows} outputs are more than {MOST_EXACT}"
+        more = f"{rows} outputs are more than {cls.most_exact}"
         return Coverage("approximate", f"{more}: modes are taken to be uncorrelated")
 
     @property
@@ -84,11 +83,15 @@ class LinearisedBatchTheory(AbstractLinearised):
     def _certain(self, mean: Outputs) -> Moments:
         """A state without scatter."""
         rows, columns = _rows(self.system), self.trained * self.outputs
-        exact = rows <= MOST_EXACT
+        exact = self._is_exact
         none = np.zeros((rows, rows) if exact else columns)
         moving = None if mean.velocity is None else none
         scatter = None if exact else np.zeros(len(self.examples))
         return Moments(mean.values, none, mean.velocity, moving, moving, mean.step, scatter)
+
+    @property
+    def _is_exact(self) -> bool:
+        return _rows(self.system) <= self.most_exact
 
     def realise(self, state: Moments, key: int) -> tuple[Weights, Weights] | Refused:
         if np.any(state.covariance):
@@ -107,7 +110,7 @@ class LinearisedBatchTheory(AbstractLinearised):
             np.asarray(scale**2 / _sgd(self.system).batch),
             np.asarray(scale / self.trained),
         )
-        if _rows(self.system) <= MOST_EXACT:
+        if self._is_exact:
             return ExactMoments(*common)
         spectrum = self.spectrum
         places = [slice(p.start * self.outputs, p.stop * self.outputs) for p in self.places]
@@ -117,7 +120,7 @@ class LinearisedBatchTheory(AbstractLinearised):
 
     def noise(self, order: str) -> Noise | Spread | Refused:
         one_of("order", order, self.orders)
-        if _rows(self.system) > MOST_EXACT:
+        if not self._is_exact:
             return Refused("modes that are taken to be uncorrelated say nothing of single runs")
         return GaussianSpread(self)
 
@@ -147,8 +150,8 @@ class LinearisedBatchTheory(AbstractLinearised):
             Those of `LinearisedTheory.landmarks` but `final_error`, which are those of the mean
             outputs, and `largest_stable_rate`, below `critical_learning_rate`.
         """
-        begin = None if state is None else self.as_state(state).mean
-        found = landmarks.of(self, begin, target)
+        begin: Moments = self.sample(0)[0] if state is None else self.as_state(state)
+        found = landmarks.of(self, begin.mean, target)
         found.pop("final_error", None)
         return found | {"largest_stable_rate": self._largest_stable_rate()}
 
@@ -157,7 +160,7 @@ class LinearisedBatchTheory(AbstractLinearised):
         descent, n = Descent.of(self.system.rule), self.trained
         learns = self.spectrum.values > 0
         values, vectors = self.spectrum.values[learns], self.spectrum.vectors[:, learns]
-        diagonal = _rows(self.system) > MOST_EXACT
+        diagonal = not self._is_exact
         parts, shared = vectors.reshape(n, -1, len(values)), np.zeros(0)
         if diagonal:
             shared = shared_examples(vectors, n)
@@ -206,10 +209,9 @@ class GaussianSpread(Spread):
         return found
 
 
-def _sgd(system: System) -> SGD:
-    rule: Any = system.rule
-    inner: Any = rule.rule if isinstance(rule, Piecewise) else rule
-    return inner
+def _sgd(system: System) -> Any:
+    """The rule; that of the first piece, if rates change."""
+    return system.rule.rule if isinstance(system.rule, Piecewise) else system.rule
 
 
 def _refusal(system: System) -> str | None:

@@ -8,10 +8,8 @@ eigenvalue is found by iteration, and grows with the rate.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from learndyn.theory.linearised.modes import Law
 
@@ -63,8 +61,11 @@ def largest_stable_rate(
     edges = np.log(critical * SMALLEST), np.log(critical * (1 - 1e-12))
     if excess(edges[1]) <= 0:
         return critical
-    root: Any = brentq(excess, *edges, xtol=TOLERANCE)
-    return float(np.exp(root))
+    low, high = edges
+    while high - low > TOLERANCE:
+        middle = (low + high) / 2
+        low, high = (low, middle) if excess(middle) > 0 else (middle, high)
+    return float(np.exp(low))
 
 
 def _left(pulls: np.ndarray, law: Law, diagonal: bool) -> np.ndarray:

@@ -123,4 +123,5 @@ class LinearisedTheory(AbstractLinearised):
             - `final_error`: the loss after infinitely many steps, which weight decay raises; with a
               squared loss below the critical rate only.
         """
-        return landmarks.of(self, state, target)
+        begin: Outputs = self.sample(0)[0] if state is None else self.as_state(state)
+        return landmarks.of(self, begin, target)
