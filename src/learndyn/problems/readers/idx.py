@@ -11,8 +11,10 @@ import numpy as np
 from learndyn.problems.readers.files import Images, folder_of, missing
 
 _TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
-_MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-_FASHION = "https://github.com/zalandoresearch/fashion-mnist"
+_MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/, or by `learndyn data get mnist`"
+_FASHION = (
+    "https://github.com/zalandoresearch/fashion-mnist, or by `learndyn data get fashion-mnist`"
+)
 
 
 def mnist(folder: str | os.PathLike | None = None) -> Images:
