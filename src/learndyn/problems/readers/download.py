@@ -3,7 +3,7 @@
 import os
 import pathlib
 import tarfile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from learndyn.problems.readers.files import VARIABLE, own_folder
 from learndyn.records import whole_file
@@ -121,7 +121,7 @@ def _download(remote: Remote, root: pathlib.Path, progress: bool) -> None:
     path = target.with_suffix(".tar.gz") if remote.members else target
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        downloader = pooch.HTTPDownloader(progressbar=progress, timeout=30)
+        downloader: Any = pooch.HTTPDownloader(progressbar=progress, timeout=30)
         pooch.get_logger().setLevel("WARNING")  # a progress bar says the same
         pooch.retrieve(remote.url, remote.hash, path.name, path.parent, downloader=downloader)
         if remote.members:
