@@ -33,6 +33,7 @@ test-defaults: $(VENV)/.installed-dev
 
 test-all: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu"
+	$(MAKE) dist
 
 # PyTorch is an extra: its tests are left out of `make test` where it is not installed.
 test-torch: $(VENV)/.installed-torch
