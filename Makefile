@@ -13,7 +13,7 @@ export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.1
 
 # The wheel and the source archive, each tried in an empty environment.
-ARCHIVES := rm -rf dist && $(BIN)/python -m build --quiet && $(BIN)/python tests/dist/try_archive.py
+ARCHIVES := rm -rf dist && $(BIN)/python -m build --quiet && $(BIN)/python tests/packaging/try_archive.py
 
 .PHONY: demo test test-defaults test-all test-torch dist dist-newest dist-oldest check format bench bench-torch results lock docs clean
 
