@@ -60,6 +60,7 @@ from learndyn.rules import NaturalGradient as NaturalGradient
 from learndyn.rules import NodePerturbation as NodePerturbation
 from learndyn.rules import Optax as Optax
 from learndyn.runtime.cache import cache as cache
+from learndyn.runtime.log import log as log
 from learndyn.simulation import simulate as simulate
 from learndyn.simulation import update as update
 from learndyn.solving import solve as solve

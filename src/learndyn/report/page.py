@@ -75,7 +75,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _part(name: str) -> str:
-    return (importlib.resources.files(__package__) / name).read_text("utf-8")
+    return (importlib.resources.files("learndyn.report") / name).read_text("utf-8")
 
 
 def _hash(text: str) -> str:
