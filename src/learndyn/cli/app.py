@@ -7,6 +7,7 @@ import typer
 from learndyn.cli.cite import cite
 from learndyn.cli.join import join
 from learndyn.cli.listing import list_studies
+from learndyn.cli.new import new
 from learndyn.cli.replicate import replicate
 from learndyn.cli.report import report
 from learndyn.cli.results import write_results
@@ -44,4 +45,5 @@ app.command()(replicate)
 app.command()(sweep)
 app.command("results")(write_results)
 app.command()(report)
+app.command()(new)
 app.command()(cite)
