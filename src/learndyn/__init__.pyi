@@ -4,6 +4,7 @@
 from learndyn import analysis as analysis
 from learndyn import probes as probes
 from learndyn import rules as rules
+from learndyn import testing as testing
 from learndyn import theory as theory
 from learndyn.analysis import compare as compare
 from learndyn.models import Model as Model

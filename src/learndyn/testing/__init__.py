@@ -13,57 +13,10 @@ They check ours in this package's own tests, and yours in yours:
 that takes evidence of its own.
 """
 
-from collections.abc import Callable
-
-from learndyn.networks import AbstractNetwork
-from learndyn.rules import AbstractRule
-from learndyn.system import System
-from learndyn.testing import networks, rules, theories
+from learndyn.testing.batteries import NETWORK as NETWORK
+from learndyn.testing.batteries import RULE as RULE
+from learndyn.testing.batteries import THEORY as THEORY
+from learndyn.testing.batteries import check_network as check_network
+from learndyn.testing.batteries import check_rule as check_rule
+from learndyn.testing.batteries import check_theory as check_theory
 from learndyn.testing.rules import standard_system as standard_system
-
-Check = Callable[..., None]
-THEORY: tuple[Check, ...] = theories.CHECKS
-RULE: tuple[Check, ...] = rules.CHECKS
-NETWORK: tuple[Check, ...] = networks.CHECKS
-
-
-def check_theory(system: System) -> None:
-    """Checks the theory that covers a system.
-
-    Args:
-        system: a small system; `ld.theory_of(system)` must be the theory.
-
-    Raises:
-        AssertionError: for the first thing that the theory does not do.
-    """
-    for check in THEORY:
-        check(system)
-
-
-def check_rule(rule: AbstractRule, system: System | None = None) -> None:
-    """Checks a rule.
-
-    Args:
-        rule: the rule, with a rate at which 400 units of time lower the loss.
-        system: a small system that the rule can train; None is `standard_system(rule)`.
-
-    Raises:
-        AssertionError: for the first thing that the rule does not do.
-    """
-    for check in RULE:
-        check(standard_system(rule) if system is None else system)
-
-
-def check_network(network: AbstractNetwork, input_shape: tuple[int, ...], target=None) -> None:
-    """Checks a network.
-
-    Args:
-        network: a small network.
-        input_shape: the shape of one of its inputs.
-        target: the target's matrix, for networks whose initialisation uses it.
-
-    Raises:
-        AssertionError: for the first thing that the network does not do.
-    """
-    for check in NETWORK:
-        check(network, input_shape, target)
