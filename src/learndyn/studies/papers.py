@@ -66,5 +66,5 @@ def module_of(study: str) -> str:
 
 
 def is_ours(paper: str) -> bool:
-    """Whether a paper's studies are part of this package."""
-    return packages()[paper].startswith(f"{studies.__name__}.")
+    """Whether a paper's studies are part of this package, and not of another that is installed."""
+    return packages().get(paper, studies.__name__).startswith(studies.__name__)
