@@ -17,6 +17,7 @@ from jax.flatten_util import ravel_pytree
 from learndyn.records import Variable as Variable
 from learndyn.runtime.checks import either, one_of, shown
 from learndyn.runtime.precision import full_precision, in_float64
+from learndyn.runtime.tables import Shown, shown_as_table
 from learndyn.runtime.types import Array, Number, Weights
 from learndyn.runtime.values import Value
 from learndyn.system import System
@@ -58,6 +59,7 @@ class NoTheory(ValueError):
     """No theory covers the system; the message lists every theory with its reason."""
 
 
+@shown_as_table
 class AbstractTheory(Value):
     """A closed macroscopic description of a family of systems.
 
@@ -207,6 +209,19 @@ class AbstractTheory(Value):
         Overrides may take keyword arguments, each of them with a default.
         """
         return {}
+
+    def _shown(self) -> Shown:
+        coverage = self.covers(self.system)
+        papers = (f"{each.paper} ({each.equations})" for each in self.reference)
+        rows = [
+            ("coverage", f"{coverage.level}: {coverage.reason}"),
+            ("orders", ", ".join(self.orders)),
+            ("observables", ", ".join(self.variables)),
+            ("reference", "; ".join(papers)),
+        ]
+        for name, value in self.landmarks().items():
+            rows.append((name, f"{value:.4g} {self.units.get(name, '')}".rstrip()))
+        return Shown(f"Theory: {self.name}", rows)
 
     def landmark_units(self, **arguments: Any) -> dict[str, str]:
         """The unit of every landmark that `landmarks` returns for these arguments."""
