@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import learndyn as ld
+from learndyn.theory.registry import THEORIES
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 
@@ -39,6 +40,17 @@ def test_anchors_of_errata_differ_and_every_study_is_shown(part, tmp_path):
     for name in registry.names():
         paper, figure = name.split("/")
         assert f"\n## {figure}\n" in (tmp_path / f"{paper}.md").read_text("utf-8"), name
+
+
+def test_the_tables_of_coverage_have_every_theory(part, tmp_path):
+    coverage = part("coverage")
+    coverage.write(tmp_path)
+    page = (tmp_path / "coverage.md").read_text("utf-8")
+    for kind in THEORIES:
+        assert f"| {kind.name} | " + ", ".join(f'"{order}"' for order in kind.orders) in page
+    pairs = [("erf", "erf"), ("relu", "relu"), ("tanh", "erf"), ("relu", "gelu"), ("sign", "erf")]
+    exactness = ["exact", "exact", "to accuracy", "about 1 %", ""]
+    assert [coverage.averages(*pair) for pair in pairs] == exactness
 
 
 def test_broken_links_and_outside_files_are_found(part, tmp_path):

@@ -1,0 +1,66 @@
+"""Every Python block of docs/ runs as it stands, and prints what the page says that it prints."""
+
+import contextlib
+import io
+import pathlib
+import re
+
+import pytest
+
+DOCS = pathlib.Path(__file__).parents[1] / "docs"
+# Run by tests of their own, which also look at the results.
+ELSEWHERE = {"coverage.md", "instruments.md", "spikes.md", "sweeps.md"}
+SLOW: set[str] = set()
+# A block, and the block of text after it, if any: what the block prints.
+BLOCK = re.compile(
+    r"(?P<skip><!-- not run: [^>]*-->\n+)?```python\n(?P<code>.*?)```\n"
+    r"(?:\n```text\n(?P<printed>.*?)```)?",
+    re.DOTALL,
+)
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+
+
+def pages():
+    """The pages with blocks that run here, the slow ones marked."""
+    found = []
+    written = ("generated", "_build", "results", "_site")
+    for path in sorted(DOCS.rglob("*.md")):
+        name = path.relative_to(DOCS).as_posix()
+        if name.split("/")[0] in written or name in ELSEWHERE:
+            continue
+        if "```python" in path.read_text("utf-8"):
+            found.append(pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []))
+    return found
+
+
+def check(printed: str, promised: str) -> None:
+    """What a block printed is what the page shows, with numbers to 2 %: machines differ."""
+    assert NUMBER.sub("#", printed).split() == NUMBER.sub("#", promised).split()
+    numbers = [[float(each) for each in NUMBER.findall(text)] for text in (printed, promised)]
+    assert numbers[0] == pytest.approx(numbers[1], rel=0.02, abs=1e-6), printed
+
+
+@pytest.mark.parametrize("name", pages())
+def test_a_page_runs(name, tmp_path, monkeypatch):
+    text = (DOCS / name).read_text("utf-8")
+    for library in ("torch", "flax"):
+        if f"import {library}" in text or f"from {library}" in text:
+            pytest.importorskip(library)
+    monkeypatch.chdir(tmp_path)
+    names: dict = {"__name__": "page"}
+    for block in BLOCK.finditer(text):
+        code = compile(block["code"], name, "exec")
+        if block["skip"]:
+            continue
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(code, names)
+        if block["printed"] is not None:
+            check(out.getvalue(), block["printed"])
+
+
+def test_what_a_page_promises_is_compared():
+    check("R 0.5001 agrees\n", "R 0.5 agrees")
+    for wrong in ("R 0.6 agrees", "R 0.5 deviates"):
+        with pytest.raises(AssertionError):
+            check("R 0.5001 agrees", wrong)
