@@ -1,6 +1,7 @@
 """Every Python block of docs/ runs as it stands, and prints what the page says that it prints."""
 
 import contextlib
+import importlib.util
 import io
 import pathlib
 import re
@@ -10,10 +11,10 @@ import pytest
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 # Run by tests of their own, which also look at the results.
 ELSEWHERE = {"coverage.md", "instruments.md", "spikes.md", "sweeps.md"}
-SLOW: set[str] = set()
-# A block, and the block of text after it, if any: what the block prints.
+SLOW = {"howto/add.md"}
+# A block, the library that it needs, if any, and the text after it, which is what it prints.
 BLOCK = re.compile(
-    r"(?P<skip><!-- not run: [^>]*-->\n+)?```python\n(?P<code>.*?)```\n"
+    r"(?:<!-- needs: (?P<needs>\w+) -->\n+)?```python\n(?P<code>.*?)```\n"
     r"(?:\n```text\n(?P<printed>.*?)```)?",
     re.DOTALL,
 )
@@ -43,14 +44,11 @@ def check(printed: str, promised: str) -> None:
 @pytest.mark.parametrize("name", pages())
 def test_a_page_runs(name, tmp_path, monkeypatch):
     text = (DOCS / name).read_text("utf-8")
-    for library in ("torch", "flax"):
-        if f"import {library}" in text or f"from {library}" in text:
-            pytest.importorskip(library)
     monkeypatch.chdir(tmp_path)
     names: dict = {"__name__": "page"}
     for block in BLOCK.finditer(text):
         code = compile(block["code"], name, "exec")
-        if block["skip"]:
+        if block["needs"] and not importlib.util.find_spec(block["needs"]):
             continue
         out = io.StringIO()
         with contextlib.redirect_stdout(out):

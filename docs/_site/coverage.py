@@ -83,8 +83,8 @@ def write(folder: pathlib.Path) -> None:
 def _page() -> Iterator[str]:
     yield "# Tables of coverage\n\nWritten from the code when the site is built."
     yield "[In words](../coverage.md).\n\n## Which theory covers which system\n"
-    yield "Where no theory does, `simulate` works and `solve` says why not. In a cell stand the name"
-    yield "of the theory, as for `solve(theory=…)`, and whether it is exact.\n"
+    yield "Where no theory does, `simulate` works and `solve` says why not. A cell has the theory's"
+    yield "name, as for `solve(theory=…)`, and whether it is exact.\n"
     yield f"| | {' | '.join(RULES)} |\n|---|{'---|' * len(RULES)}"
     for name, (problem, network) in systems().items():
         yield f"| {name} | {' | '.join(cell(problem, network, r) for r in RULES.values())} |"
