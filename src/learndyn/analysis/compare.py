@@ -138,7 +138,22 @@ def is_approximate(theory: xr.Dataset) -> bool:
 
 
 def mean_and_error(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
-    """Mean over runs and its standard error, without diverged entries; NaN error for one run."""
+    """Mean over runs and its standard error, without diverged entries; NaN error for one run.
+
+    Args:
+        values: a variable of a record of `simulate`, with the dimension `run`.
+
+    Returns:
+        The mean and its standard error, without that dimension.
+
+    Example:
+        >>> import xarray as xr
+        >>> import learndyn as ld
+        >>> runs = xr.DataArray([[1.0], [3.0]], dims=("run", "time"))
+        >>> mean, error = ld.analysis.mean_and_error(runs)
+        >>> mean.values.tolist(), error.values.tolist()
+        ([2.0], [1.0])
+    """
     instance("values", values, xr.DataArray, "a variable of a record of `simulate`")
     if "run" not in values.dims:
         raise ValueError(f"values: got dimensions {values.dims}; allowed is one with 'run'")

@@ -33,6 +33,11 @@ class Normal(AbstractInitialisation):
 
     Args:
         std: standard deviation of an entry.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.Normal(0.5).variance
+        0.25
     """
 
     std: np.ndarray
@@ -53,6 +58,13 @@ class Orthonormal(AbstractInitialisation):
 
     Args:
         norm: length of a row in units of √N.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> rows = ld.Orthonormal(1.0).sample(np.random.default_rng(0), 2, 100)
+        >>> bool(np.allclose(rows @ rows.T / 100, np.eye(2)))
+        True
     """
 
     norm: np.ndarray
