@@ -102,6 +102,16 @@ def compare(
         ValueError: for records of two systems or two units of time, or of the wrong kind
             (runs first, no runs second), and where they share no time or no variable, or one
             of different sizes.
+
+    Example:
+        >>> import learndyn as ld
+        >>> line = ld.TeacherStudent(ld.Isotropic(1), ld.LinearTeacher(1, [[2.0]]))
+        >>> network = ld.DeepLinear([1, 1, 1], init=ld.Aligned(0.5))
+        >>> system = ld.System(line, network, ld.GradientDescent(0.1))
+        >>> times = [0, 10, 50]
+        >>> theory = ld.solve(system, times)
+        >>> ld.compare(theory, ld.simulate(system, times, dtype="float64")).verdict
+        'agrees'
     """
     one_of("same_system", same_system, (False, True))
     _require_records(theory, simulation)

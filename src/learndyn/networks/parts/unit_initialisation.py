@@ -86,6 +86,14 @@ class Typical(AbstractInitialisation):
     The rows are orthogonal in every covariance level, with |P_l w|² = N_l, and orthogonal to those
     of the other network if it is `Typical` too. If the other network's weights are sampled, the
     directions of the rows are random.
+
+    Example:
+        >>> import learndyn as ld
+        >>> teacher = ld.Committee(2, "erf", init=ld.Typical())
+        >>> problem = ld.TeacherStudent(ld.PowerLaw(100, 2, 1.0), teacher)
+        >>> system = ld.System(problem, ld.Committee(2, "erf", init=ld.Typical()), ld.SGD(0.1))
+        >>> ld.start(system).state.T.round(6).tolist()  # half of the inputs in each level
+        [[[0.5, 0.0], [0.0, 0.5]], [[0.5, 0.0], [0.0, 0.5]]]
     """
 
     @property
