@@ -11,7 +11,10 @@ import pytest
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 # Run by tests of their own, which also look at the results.
 ELSEWHERE = {"coverage.md", "instruments.md", "spikes.md", "sweeps.md"}
-SLOW = {"howto/add.md"}
+SLOW = {
+    "beside.md", "howto/add.md", "howto/frameworks.md", "howto/phase_diagram.md",
+    "howto/predict.md",
+}  # fmt: skip
 # A block, the library that it needs, if any, and the text after it, which is what it prints.
 BLOCK = re.compile(
     r"(?:<!-- needs: (?P<needs>\w+) -->\n+)?```python\n(?P<code>.*?)```\n"
