@@ -37,7 +37,7 @@ test-all: $(VENV)/.installed-dev
 
 # PyTorch is an extra: its tests are left out of `make test` where it is not installed.
 test-torch: $(VENV)/.installed-torch
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu" tests/pytorch
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu" tests/pytorch tests/test_pages.py
 
 dist: dist-newest dist-oldest
 

@@ -41,7 +41,17 @@ class Given(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """Whether a theory covers a system, and why."""
+    """Whether a theory covers a system, and why.
+
+    Attributes:
+        level: "exact", "approximate" or "none".
+        reason: in which limit, what is left out, or what does not fit.
+
+    Example:
+        >>> from learndyn.theory import Coverage
+        >>> Coverage("none", "the network is an MLP").level
+        'none'
+    """
 
     level: Literal["exact", "approximate", "none"]
     reason: str
@@ -49,7 +59,19 @@ class Coverage(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """A paper, and which of its equations a theory implements."""
+    """A paper, and which of its equations a theory implements.
+
+    Attributes:
+        paper: its key, as in `learndyn cite`.
+        equations: their numbers, and which of them are corrected.
+
+    Example:
+        >>> import learndyn as ld
+        >>> teacher = ld.Committee(1, "erf")
+        >>> system = ld.System(ld.TeacherStudent(ld.Isotropic(50), teacher), teacher, ld.SGD(0.1))
+        >>> [reference.paper for reference in ld.theory_of(system).reference][:2]
+        ['bocchi2026escape', 'worschech2024scaling']
+    """
 
     paper: str
     equations: str
@@ -65,6 +87,9 @@ class AbstractTheory(Value):
 
     Called directly, `drift`, `observe`, `project` and the like return NumPy arrays in float64.
     Under tracing, which is how the engine calls them, they are plain JAX functions.
+
+    Args:
+        system: the system that it describes.
     """
 
     system: System
