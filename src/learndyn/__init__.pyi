@@ -59,6 +59,7 @@ from learndyn.rules import GradientDescent as GradientDescent
 from learndyn.rules import NaturalGradient as NaturalGradient
 from learndyn.rules import NodePerturbation as NodePerturbation
 from learndyn.rules import Optax as Optax
+from learndyn.rules import Piecewise as Piecewise
 from learndyn.runtime.cache import cache as cache
 from learndyn.simulation import simulate as simulate
 from learndyn.simulation import update as update

@@ -42,6 +42,15 @@ def quadratic_twin():
     return ld.System(ld.Dataset(x, np.sign(x[:, 0])), ld.quadratic(model), ld.GradientDescent(0.1))
 
 
+def linear_twin():
+    """Of a tanh network, with a test set."""
+    rng, network = np.random.default_rng(3), ld.MLP([2, 9, 2], "tanh")
+    model = ld.Model(network, network.sample(rng, (2,)))
+    data = ld.Dataset(rng.normal(size=(5, 2)), rng.normal(size=(5, 2)), test=(np.eye(2), np.eye(2)))
+    rule = ld.GradientDescent(0.1, momentum=0.5, decay=0.01)
+    return ld.System(data, ld.linearise(model), rule)
+
+
 def orthonormal():
     """Squares from orthonormal rows: overlaps that commute, which conserve S̄ (Eq. 22)."""
     teacher = ld.Committee(2, "quadratic", scale=0.5, init=ld.Orthonormal(1.0))
@@ -74,12 +83,13 @@ COVERED = {
     "perturbed": two_layers(ld.NodePerturbation(0.002)),
     "two layers": two_layers(ld.SGD(0.01), label_noise=0.1),
     "quadratic": quadratic_twin(),
+    "linearised": linear_twin(),
 }
 # What each is covered as: none of the two words fits all.
 APPROXIMATE = ("unaligned", "perturbed", "two layers")
 LEVELS = {name: "approximate" if name in APPROXIMATE else "exact" for name in COVERED}
 # Systems whose starts conserve something: the others have nothing to conserve.
-CONSERVING = set(COVERED) - {"linear", "erf", "both layers"}
+CONSERVING = set(COVERED) - {"linear", "erf", "both layers", "linearised"}
 REFUSED = {
     "perturbed committee": ld.System(
         ld.TeacherStudent(ld.Isotropic(9), ld.Committee(1, "erf")),

@@ -146,3 +146,15 @@ def iterate(
     step = lambda _, y: steps_of.advance(y)
     read = lambda _, y: (keep(y), has_diverged(y, bound))
     return record_steps(step, read, y, first, targets, count)
+
+
+@eqx.filter_jit
+def observe_each(
+    theory: AbstractTheory, along: State, bound: Array, states: bool
+) -> tuple[Any, Array]:
+    """The rows that `iterate` records, of states that are known, leaves (states, …)."""
+    read = lambda state: (
+        (theory.observe(state), state if states else None),
+        has_diverged(state, bound),
+    )
+    return jax.lax.map(read, jax.tree.map(jnp.asarray, along))

@@ -22,16 +22,17 @@ from learndyn.runtime.interruption import interruptible, warn
 from learndyn.runtime.pieces import pieces
 from learndyn.runtime.precision import full_precision, to_numpy
 from learndyn.runtime.progress import Report, reporting
-from learndyn.runtime.times import increasing_times, warn_off_grid
+from learndyn.runtime.times import increasing_times, padded_rows, warn_off_grid
 from learndyn.runtime.types import Number
 from learndyn.solving.fluctuations import integrate_with_noise
-from learndyn.solving.integrate import integrate, iterate
+from learndyn.solving.integrate import integrate, iterate, observe_each
 from learndyn.starting import Start, sampled_start
 from learndyn.system import System
 from learndyn.theory import AbstractTheory, Coverage, Flow, Map, Noise, Refused, theory_of
 from learndyn.theory.dynamics import Explicit, Implicit, Stabilised, State
 
 ROWS = 256  # largest number of times in a piece of an iterated map
+NUMBERS = 2**22  # of a closed form that are in memory at once
 MOST_STEPS = 10**11  # of an iterated map, at 0.1 microseconds per step or more
 SOLVERS = {Explicit: "Dopri8", Implicit: "Rodas", Stabilised: "Chebyshev"}
 
@@ -208,7 +209,9 @@ def _labels(variables: Mapping[str, Variable], fluctuations: bool) -> dict[str, 
 def _iterated(
     theory, moves: Map, state: State, steps, states: bool, recording: Recording, report: Report
 ) -> str:
-    """Iterates a map in pieces, and records it; returns the method."""
+    """Records a map at its steps, in closed form or iterated in pieces; returns the method."""
+    if _in_closed_form(theory, moves, state, steps, states, recording, report):
+        return "closed form"
     y = jax.tree.map(jnp.asarray, moves.begin(state))
     bound = bound_of(y)
     for piece in pieces(steps, ROWS):
@@ -220,6 +223,24 @@ def _iterated(
             break
         report(float(piece.targets[-1] / max(steps[-1], 1)))
     return "iterated map"
+
+
+def _in_closed_form(
+    theory, moves: Map, state: State, steps, states: bool, recording: Recording, report: Report
+) -> bool:
+    """Records a map in closed form, some of its steps at a time; False if it has none."""
+    bound, rows = bound_of(state), max(1, NUMBERS // sum(map(np.size, jax.tree.leaves(state))))
+    for first in range(0, len(steps), rows):
+        along = moves.closed_form(state, steps[first : first + rows])
+        if along is None:
+            return False
+        count = len(steps[first : first + rows])
+        read = to_numpy(observe_each(theory, padded_rows(along, count), bound, states))
+        (observables, kept), gone = jax.tree.map(lambda row, n=count: row[:n], read)
+        if not recording.take((), first, {**observables, **_state_values(kept)}, gone):
+            break
+        report(min(1.0, (first + rows) / len(steps)))
+    return True
 
 
 def _integrated(

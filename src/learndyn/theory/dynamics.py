@@ -128,6 +128,13 @@ class Map(eqx.Module):
         """The state at the point `y`, in the map's own coordinates."""
         return y
 
+    def closed_form(self, state: State, steps: np.ndarray) -> State | None:
+        """The states after these numbers of steps, leaves (steps, …); None without a closed form.
+
+        It is called for some of the times at once, so that not all states are in memory.
+        """
+        return None
+
 
 class Noise(eqx.Module):
     """How much a state of size N fluctuates about its flow."""

@@ -7,12 +7,13 @@ from learndyn.system import System
 from learndyn.theory.base import AbstractTheory, NoTheory
 from learndyn.theory.committee.theory import CommitteeTheory
 from learndyn.theory.deep_linear.theory import DeepLinearTheory
-from learndyn.theory.dynamics import STEPS, Clock, Refused
+from learndyn.theory.dynamics import STEPS, Clock
+from learndyn.theory.linearised.theory import LinearisedTheory
 from learndyn.theory.perturbation.theory import PerturbationTheory
 from learndyn.theory.quadratic_model.theory import QuadraticModelTheory
 
 THEORIES: list[type[AbstractTheory]] = [
-    CommitteeTheory, DeepLinearTheory, PerturbationTheory, QuadraticModelTheory,
+    CommitteeTheory, DeepLinearTheory, PerturbationTheory, QuadraticModelTheory, LinearisedTheory,
 ]  # fmt: skip
 
 
@@ -82,6 +83,5 @@ def _named(system: System, theory: Any) -> AbstractTheory:
 def clock_of(system: System, theory: AbstractTheory | None) -> Clock:
     """The system's unit of time: its theory's, else the natural one of its kind, else steps."""
     if theory is not None:
-        dynamics = theory.dynamics(theory.orders[0])
-        return STEPS if isinstance(dynamics, Refused) else dynamics.clock
+        return theory.clock(theory.orders[0])
     return next(filter(None, (kind.natural_clock(system) for kind in THEORIES)), STEPS)

@@ -24,6 +24,7 @@ def exact(pull: Decimal, beta: Decimal, nesterov: bool, steps: int) -> list[floa
         whole = times(whole, step) if steps % 2 else whole
         step, steps = times(step, step), steps // 2
     own, *rest = (float(entry) for row in whole for entry in row)
+    rest[1] = float(whole[1][0] / pull)
     return [own, *rest, float((1 - whole[0][0]) / pull)]
 
 

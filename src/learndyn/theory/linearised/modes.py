@@ -43,12 +43,12 @@ PLAIN = Law()
 
 
 class Powers(NamedTuple):
-    """The linear map of t steps, (u, v) → (own · u + kicked · v, driven · u + kept · v).
+    """The linear map of t steps, (u, v) → (own · u + kicked · v, driven · pull · u + kept · v).
 
     Attributes:
         own: the factor of u for a start at rest.
         kicked: of u per initial v.
-        driven: of v per initial u.
+        driven: of v per initial force, pull · u.
         kept: of v per initial v.
         gain: (1 − own)/pull, finite where the pull is zero: how far a constant force moves u.
     """
@@ -156,7 +156,7 @@ def _with_memory(pull: np.ndarray, t: np.ndarray, law: Law) -> Powers:
     sums = slow_root * _fall(slow, t) - fast_root * _fall(fast, t)
     summed = sums / (slow_root - fast_root) + (beta * _ladder(small, t, law) if law.nesterov else 0)
     moved = np.where(apart, summed, (1 - own) / _safe(pull))
-    return Powers(own, -(beta ** (2 if law.nesterov else 1)) * now, pull * now, kept, moved)
+    return Powers(own, -(beta ** (2 if law.nesterov else 1)) * now, now, kept, moved)
 
 
 def _ladder(pull: np.ndarray, k: np.ndarray, law: Law) -> np.ndarray:
