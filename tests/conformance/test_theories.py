@@ -70,6 +70,15 @@ def both_layers(g, f, N=60, **parts):
     return ld.System(data, student, ld.SGD(0.3, output_rate=0.2, decay=0.1, output_decay=0.05))
 
 
+def infinite():
+    """Of a residual network, with several outputs and a test set."""
+    rng = np.random.default_rng(6)
+    x, labels = rng.normal(size=(5, 3)), np.array([0, 1, 2, 1, 0])
+    network = ld.ResidualMLP([3, 8, 8, 3], "erf", bias=True)
+    data = ld.Dataset(x, labels, test=(x[:2] + 0.1, labels[:2]))
+    return ld.System(data, ld.infinite(network), ld.GradientDescent(0.05))
+
+
 COVERED = {
     "linear": committee("linear", ld.Isotropic(60), label_noise=0.1),
     "erf": committee("erf", ld.PowerLaw(60, 3, 1.0)),
@@ -84,12 +93,13 @@ COVERED = {
     "two layers": two_layers(ld.SGD(0.01), label_noise=0.1),
     "quadratic": quadratic_twin(),
     "linearised": linear_twin(),
+    "infinite": infinite(),
 }
 # What each is covered as: none of the two words fits all.
 APPROXIMATE = ("unaligned", "perturbed", "two layers")
 LEVELS = {name: "approximate" if name in APPROXIMATE else "exact" for name in COVERED}
 # Systems whose starts conserve something: the others have nothing to conserve.
-CONSERVING = set(COVERED) - {"linear", "erf", "both layers", "linearised"}
+CONSERVING = set(COVERED) - {"linear", "erf", "both layers", "linearised", "infinite"}
 REFUSED = {
     "perturbed committee": ld.System(
         ld.TeacherStudent(ld.Isotropic(9), ld.Committee(1, "erf")),
@@ -252,8 +262,12 @@ def test_observables_are_finite_and_named(system):
     assert theory.reference and all(r.paper and r.equations for r in theory.reference)
 
 
-def test_both_roads_give_one_schema(system, tmp_path):
+def test_both_roads_give_one_schema(name, system, tmp_path):
     begin, times = ld.start(system, key=4), THREE
+    if name == "infinite":
+        with pytest.raises(ValueError, match=r"\Anetwork: got an infinite network, [^\n]*\Z"):
+            ld.simulate(system, times, start=begin)
+        return
     theory, runs = ld.solve(system, times, start=begin), ld.simulate(system, times, start=begin)
     for name, values in theory.data_vars.items():
         assert runs[name].dims == (("run", *values.dims) if name != "outcome" else ("run",))
