@@ -209,13 +209,13 @@ def _weights(system: System, weights: Weights, readings: np.ndarray, key: int) -
     """
     with full_precision():
         weights, run = jax.tree.map(jnp.asarray, weights), key_of_run(key, 0)
-        moving = weights, _memory(system, weights)
-    yield moving[0]
+        memory = _memory(system, weights)
+    yield weights
     for first, last in itertools.pairwise([0, *readings]):
         with full_precision():
             for index in range(first, last):
-                moving = _step(system, *moving, run, np.int64(index))
-        yield moving[0]
+                weights, memory = _step(system, weights, memory, run, np.int64(index))
+        yield weights
 
 
 @eqx.filter_jit
