@@ -21,7 +21,7 @@ from learndyn.runtime.types import Array, Number, Weights
 from learndyn.runtime.values import Value
 from learndyn.system import System
 from learndyn.theory.chain import AbstractChain
-from learndyn.theory.dynamics import STEPS, Clock, Flow, Map, Noise, Refused, State
+from learndyn.theory.dynamics import STEPS, Clock, Flow, Map, Noise, Refused, Spread, State
 
 Realise = Callable[[], tuple[Weights, Weights]]
 
@@ -144,8 +144,8 @@ class AbstractTheory(Value):
         dynamics = self.dynamics(order)
         return STEPS if isinstance(dynamics, Refused) else dynamics.clock
 
-    def noise(self, order: str) -> Noise | Refused:
-        """How the state fluctuates about its flow, if the order is one."""
+    def noise(self, order: str) -> Noise | Spread | Refused:
+        """How the state fluctuates about its flow; or how observables scatter, if a map says so."""
         return Refused(f"the {self.name} theory states no diffusion")
 
     def chain(self) -> AbstractChain | Refused:

@@ -146,3 +146,11 @@ class Noise(eqx.Module):
     def error(self, state: State) -> float:
         """The relative error of `diffusion` at a state; 0 if it is a closed form."""
         return 0.0
+
+
+class Spread(eqx.Module):
+    """How much observables scatter between runs, for states that say it themselves."""
+
+    @abc.abstractmethod
+    def deviations(self, state: State) -> dict[str, Array]:
+        """The standard deviations of all observables."""

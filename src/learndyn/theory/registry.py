@@ -9,13 +9,14 @@ from learndyn.theory.committee.theory import CommitteeTheory
 from learndyn.theory.deep_linear.theory import DeepLinearTheory
 from learndyn.theory.dynamics import STEPS, Clock
 from learndyn.theory.infinite_width.theory import InfiniteWidthTheory
+from learndyn.theory.linearised.batches import LinearisedBatchTheory
 from learndyn.theory.linearised.theory import LinearisedTheory
 from learndyn.theory.perturbation.theory import PerturbationTheory
 from learndyn.theory.quadratic_model.theory import QuadraticModelTheory
 
 THEORIES: list[type[AbstractTheory]] = [
     CommitteeTheory, DeepLinearTheory, PerturbationTheory, QuadraticModelTheory, LinearisedTheory,
-    InfiniteWidthTheory,
+    LinearisedBatchTheory, InfiniteWidthTheory,
 ]  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import learndyn as ld
 N, TEST = 9, 4
 
 
-def twin(rule, *, outputs=2, loss=None, seed=0, examples=N, inputs=3, hidden=7):
+def _twin(rule, *, outputs=2, loss=None, seed=0, examples=N, inputs=3, hidden=7):
     """A linear twin of a tanh network on random examples, with a test set."""
     rng = np.random.default_rng(seed)
     network = ld.MLP([inputs, hidden, outputs], "tanh")
@@ -26,5 +26,6 @@ def _targets(rng, n, outputs, loss):
 
 
 @pytest.fixture(scope="session")
-def make_twin():
-    return twin
+def twin():
+    """A function, rule → system."""
+    return _twin

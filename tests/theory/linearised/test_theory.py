@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from conftest import twin
 from learndyn.theory.linearised import kernel as kernels
 
 TIMES = np.array([0, 1, 2, 3, 7, 30, 99, 100])
@@ -23,7 +22,7 @@ RULES = {
 
 
 @pytest.fixture(scope="module", params=RULES)
-def trained(request):
+def trained(twin, request):
     """A system, its prediction and its training, in float64 from the same weights."""
     system = twin(RULES[request.param])
     begin = ld.start(system, weights=moved(system))
@@ -78,7 +77,7 @@ def test_new_inputs_and_weights(trained):
 
 
 @pytest.mark.parametrize("rule", ["descent", "preconditioned"])
-def test_the_flow_of_weights_follows_it(rule):
+def test_the_flow_of_weights_follows_it(twin, rule):
     system = twin(RULES[rule])
     begin, times = ld.start(system, weights=moved(system)), [0.0, 0.7, 20.0]
     flow = ld.solve(system, times, start=begin, order="flow")
@@ -90,7 +89,7 @@ def test_the_flow_of_weights_follows_it(rule):
     np.testing.assert_allclose(integrated.error, flow.error, rtol=1e-5)
 
 
-def test_a_flow_is_the_limit_of_small_rates():
+def test_a_flow_is_the_limit_of_small_rates(twin):
     """The distance of a discrete step from it falls in proportion to the rate."""
     miss = []
     for rate in (0.02, 0.01):
@@ -101,7 +100,7 @@ def test_a_flow_is_the_limit_of_small_rates():
 
 
 @pytest.mark.parametrize("rule", [ld.GradientDescent(0.8, momentum=0.5), ld.NaturalGradient(0.2)])
-def test_cross_entropy_in_function_space(rule):
+def test_cross_entropy_in_function_space(twin, rule):
     """Without a closed form: the step is iterated, the flow integrated."""
     system = twin(rule, outputs=3, loss=ld.CrossEntropy())
     theory = ld.solve(system, [0, 5, 40])
@@ -117,7 +116,7 @@ def test_cross_entropy_in_function_space(rule):
         np.testing.assert_allclose(followed.error[0], flow.error, rtol=1e-6)
 
 
-def test_above_the_critical_rate_it_diverges_at_a_step():
+def test_above_the_critical_rate_it_diverges_at_a_step(twin):
     calm = ld.theory_of(twin(ld.GradientDescent(0.1))).landmarks()
     critical = calm["critical_learning_rate"]
     for rate, how in ((0.98, "finished"), (1.02, "diverged")):
@@ -131,7 +130,7 @@ def test_above_the_critical_rate_it_diverges_at_a_step():
     assert close.diverged_at.item() == step  # to the step
 
 
-def test_landmarks_are_those_of_the_trained_twin():
+def test_landmarks_are_those_of_the_trained_twin(twin):
     system = twin(ld.GradientDescent(0.5))
     found = ld.theory_of(system).landmarks(target=0.01)
     model = ld.Model(system.network, ld.start(system).weights)
@@ -146,7 +145,7 @@ def test_landmarks_are_those_of_the_trained_twin():
     assert found["slowest_time"] == pytest.approx(slowest, rel=1e-6)
 
 
-def test_a_singular_kernel_leaves_a_loss_that_it_states():
+def test_a_singular_kernel_leaves_a_loss_that_it_states(twin):
     """More outputs than weights: what is outside the range of the kernel never changes."""
     system = twin(ld.GradientDescent(0.3), hidden=1, outputs=1, examples=9)
     record = ld.solve(system, [0, 10**9])
@@ -156,14 +155,14 @@ def test_a_singular_kernel_leaves_a_loss_that_it_states():
     assert 1e-3 < left < 0.9 * record.error[0].item()
 
 
-def test_a_state_is_realised_by_weights_that_have_it():
+def test_a_state_is_realised_by_weights_that_have_it(twin):
     system = twin(ld.GradientDescent(0.3), hidden=20)
     wanted = ld.start(system, weights=moved(system)).state
     weights = ld.start(system, state=wanted).weights
     again = ld.theory_of(system).project(weights, ())
     np.testing.assert_allclose(again.values, wanted.values, atol=1e-8)
     small = twin(ld.GradientDescent(0.3), hidden=1, outputs=1)
-    state = ld.theory.Outputs(np.random.default_rng(0).normal(size=(13, 1)))
+    state = ld.Outputs(np.random.default_rng(0).normal(size=13))
     with pytest.raises(ValueError, match="no weights have these outputs"):
         _ = ld.start(small, state=state).weights
 
@@ -189,7 +188,7 @@ def test_your_own_function_of_features():
         ld.solve(bent, TIMES)
 
 
-def test_what_is_not_covered_says_why(monkeypatch):
+def test_what_is_not_covered_says_why(twin, monkeypatch):
     system = twin(ld.GradientDescent(0.1))
     data, network = system.problem, system.network
     inner = ld.System(data, network.network, ld.GradientDescent(0.1))

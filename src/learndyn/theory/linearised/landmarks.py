@@ -22,7 +22,7 @@ UNITS = {
 CURVED = 0.5  # the largest eigenvalue of the second derivative of a cross-entropy by the outputs
 
 
-def of(theory: Any, state: Outputs | None, target: float) -> dict[str, float]:
+def of(theory: Any, state: Outputs, target: float) -> dict[str, float]:
     """The landmarks of a theory, as `LinearisedTheory.landmarks` lists them."""
     values = theory.spectrum.values
     found = {
@@ -32,10 +32,9 @@ def of(theory: Any, state: Outputs | None, target: float) -> dict[str, float]:
     }
     if not isinstance(theory.system.problem.loss, SquaredLoss):
         return found
-    begin: Outputs = theory.sample(0)[0] if state is None else theory.as_state(state)
-    errors = losses(theory, begin)
+    errors = losses(theory, state)
     found["unlearned_error"] = errors["unlearned_error"]
-    modes = theory.modes(np.asarray(begin.values))
+    modes = theory.modes(np.asarray(state.values))
     if np.all(modes.pulls[-1] < largest_pull(modes.law)):
         times = mode_times(modes.pulls[-1][values > 0], modes.law, target)
         if len(times):
