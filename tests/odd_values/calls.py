@@ -63,7 +63,15 @@ def _is_called(value: Any) -> bool:
     return not (result or inspect.isabstract(value) or not _parameters(value))
 
 
-RESULTS = ("CriticalLearningRate", "CriticalRateAlong", "Egop", "HessianTop", "Summary", "Start")
+RESULTS = (
+    "CriticalLearningRate",
+    "CriticalRateAlong",
+    "Egop",
+    "HessianTop",
+    "Linearity",
+    "Summary",
+    "Start",
+)
 
 
 def _parameters(value: Any) -> list[str]:
@@ -272,13 +280,15 @@ CALLS: dict[str, Callable[[], Call]] = {
     "probes.hessian_trace": probe(y=True, loss=True, **DRAWN),
     "probes.kernel_drift": lambda: probe(start=model(), norm="frobenius")(),
     "probes.kernel_operator": probe(),
+    "probes.linearity": probe(y=True, loss=True, rule=ld.GradientDescent(0.1), steps=2,
+                              tolerance=0.1, examples=1, key=0),
     "probes.loss_change": probe(y=True, loss=True, learning_rate=0.1, batch=1, perturbations=1),
     "probes.measured_update_cosine": probe(y=True, loss=True, sigma=0.1, perturbations=1,
                                            shared=False, **DRAWN),
     "probes.neural_feature_matrix": lambda: Call({"model": model(), "layer": 1}, True),
     "ntk": probe(x2=X),
     "ntk_spectrum": probe(k=1, tolerance=0.0),
-    "probes.output_hessian_norm": probe(radius=0.1, **DRAWN),
+    "probes.output_hessian_norm": probe(radius=0.1, tolerance=0.1, **DRAWN),
     "probes.participation_ratio": probe(node="layer1", activation="linear"),
     "probes.pl_constant": probe(),
     "spectral_density": probe(y=True, loss=True, steps=2, **DRAWN),
