@@ -16,6 +16,7 @@ from learndyn.networks import Committee, Typical
 from learndyn.numerics.rosenbrock import Solve
 from learndyn.problems import SquaredLoss, TeacherStudent
 from learndyn.runtime.checks import a_kind, one_of, positive
+from learndyn.runtime.divergence import Elapsed
 from learndyn.runtime.precision import compiled_in_float64, full_precision
 from learndyn.runtime.types import Array, Number, Weights
 from learndyn.system import System
@@ -104,7 +105,7 @@ class CommitteeTheory(AbstractTheory):
             return Coverage("none", "the target is not a Committee teacher")
         if not isinstance(problem.loss, SquaredLoss):
             return Coverage("none", f"the loss is {type(problem.loss).__name__}, not SquaredLoss")
-        if (beyond := beyond_gradient(rule, decay=True)) is not None:
+        if (beyond := beyond_gradient(rule, decay=True, schedule=True)) is not None:
             return Coverage("none", beyond)
         if rule.step_law is None:
             return Coverage("none", f"the rule is {type(rule).__name__}, not SGD")
@@ -190,7 +191,10 @@ class CommitteeTheory(AbstractTheory):
     def as_state(self, state: Any) -> Overlaps:
         _, student, teacher, _, spectrum, _ = self._setting
         state = checked(state, spectrum.levels, student.units, teacher.units)
-        return realisation.with_parts(state, student, teacher)
+        state = realisation.with_parts(state, student, teacher)
+        if not self._setting.rule.scheduled:
+            return state
+        return dataclasses.replace(state, time=Elapsed(np.zeros(())))
 
     def project(self, weights: Weights, teacher: Weights) -> Overlaps:
         networks = (self._setting.student, weights), (self._setting.teacher, teacher)
@@ -300,8 +304,8 @@ class OverlapFlow(Flow):
     @compiled_in_float64
     def drift(self, state: Overlaps | Factors) -> Overlaps | Factors:
         if isinstance(state, Factors):
-            return overlaps.drift_of_factors(self.setting, state)
-        return overlaps.drift(self.setting, state, self.order)
+            return overlaps.drift_of_factors(self.setting.at(state.time), state)
+        return overlaps.drift(self.setting.at(state.time), state, self.order)
 
     def closed_form(self, state: Overlaps, times: np.ndarray) -> dict[str, np.ndarray] | None:
         if self.setting.student.activation != "linear" or self.setting.special:
@@ -326,11 +330,12 @@ class OverlapFlow(Flow):
 
     def linearise(self, state: Overlaps, w: Array) -> Solve:
         """The solver of (w − Jacobian of the drift) x = b."""
-        return stiff.linearise(self.setting, state, self.order, w)
+        solve = stiff.linearise(self.setting.at(state.time), state, self.order, w)
+        return solve if state.time is None else stiff.with_time(solve, self.drift, state, w)
 
     def radius(self, state: Overlaps | Factors) -> Array:
         """A bound on the spectral radius of the Jacobian."""
-        return stiff.radius(self.setting, state)
+        return stiff.radius(self.setting.at(state.time), state)
 
 
 class MeanStep(Map):
@@ -344,7 +349,7 @@ class MeanStep(Map):
 
     @compiled_in_float64
     def advance(self, y: Overlaps) -> Overlaps:
-        return overlaps.mean_step(self.setting, y)
+        return overlaps.mean_step(self.setting.at(y.time), y)
 
 
 class OverlapNoise(Noise):
@@ -355,14 +360,15 @@ class OverlapNoise(Noise):
 
     @compiled_in_float64
     def diffusion(self, state: Overlaps) -> Array:
-        return diffusion.diffusion(self.setting, state, self.order)
+        return diffusion.diffusion(self.setting.at(state.time), state, self.order)
 
     def error(self, state: Overlaps) -> float:
-        return float(diffusion.diffusion_error(self.setting, state))
+        return float(diffusion.diffusion_error(self.setting.at(state.time), state))
 
 
 # The limit N → ∞ counts as exact if one step changes at most this share of a level's weights.
 RENEWED = 0.1
+LATEST = 1e4  # time until which a learning rate that changes is looked at for that
 
 
 def _coverage(setting: CommitteeSetting) -> Coverage:
@@ -374,7 +380,9 @@ def _coverage(setting: CommitteeSetting) -> Coverage:
         if student.trainable not in np.cumsum(spectrum.counts):
             return Coverage("none", f"{student.trainable} trainable directions cut a level in two")
     # The first level has the largest eigenvalue, and so the largest step.
-    strength = setting.h * student.scale**2 * student.units * mean_square(student.outputs)
+    strength = (
+        setting.at_most(LATEST).h * student.scale**2 * student.units * mean_square(student.outputs)
+    )
     share = float(strength * spectrum.values[0] / spectrum.dim)
     if setting.rule.noise and share > RENEWED:
         reason = f"a step renews {share:.2g} of the first level, which N → ∞ neglects"

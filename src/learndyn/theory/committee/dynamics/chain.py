@@ -45,6 +45,7 @@ import numpy as np
 from learndyn.networks import Committee
 from learndyn.numerics.gaussian import AbstractActivation
 from learndyn.numerics.semidefinite import gram_factor, root_times, rounding
+from learndyn.runtime.divergence import Elapsed
 from learndyn.runtime.types import Array
 from learndyn.theory.chain import LANES, AbstractChain
 from learndyn.theory.committee.setting import CommitteeSetting
@@ -56,14 +57,16 @@ LARGE = 256  # numbers in a state from which on a single run is as fast as eight
 class Coordinates(NamedTuple):
     """What a step changes: U (K, M, L, runs) and the lower triangle of S (K, K, L, runs).
 
-    Also the outputs and the biases of the student, (K, runs), where they are part of the state.
-    Runs are the last axis, so that small matrices of many runs fill the vector units.
+    Also the outputs and the biases of the student, (K, runs), where they are part of the state, and
+    the number of steps taken, (runs,), where the learning rate depends on it. Runs are the last
+    axis, so that small matrices of many runs fill the vector units.
     """
 
     U: Array
     S: Array
     outputs: Array | None = None
     biases: Array | None = None
+    taken: Array | None = None
 
 
 class Constants(NamedTuple):
@@ -88,6 +91,22 @@ class Parts(NamedTuple):
         return Parts(network.g, network.scale, stated("outputs"), stated("biases"))
 
 
+class Scales(NamedTuple):
+    """The factors of a step, per example: s of every level, (L,), and of outputs and biases."""
+
+    rows: Array
+    outputs: Array
+    biases: Array
+
+    @staticmethod
+    def of(setting: CommitteeSetting, roots: Array, examples: Array) -> "Scales":
+        """The factors at the setting's learning rate, from the √λ_l and N batch."""
+        outputs, biases = setting.part_rates
+        rows = setting.h * setting.student.scale * setting.learning
+        parts = setting.student.scale / examples
+        return Scales(rows * roots / examples, outputs * parts, biases * parts)
+
+
 class CommitteeChain(AbstractChain):
     """The chain that the module's docstring describes.
 
@@ -107,8 +126,8 @@ class CommitteeChain(AbstractChain):
     counts: np.ndarray
     networks: tuple[Parts, Parts]
     noise: np.ndarray
-    step_scale: np.ndarray
-    part_scales: tuple[np.ndarray, np.ndarray]
+    scales: Scales
+    scheduled: CommitteeSetting | None
     kept: tuple[np.ndarray | None, np.ndarray | None]
 
     def __init__(self, setting: CommitteeSetting):
@@ -120,12 +139,10 @@ class CommitteeChain(AbstractChain):
         self.scarce = bool(np.any(spectrum.counts < K + M))
         self.roots, self.counts = np.sqrt(spectrum.values), spectrum.counts.astype(np.float64)
         self.networks, self.noise = (Parts.of(student), Parts.of(teacher)), problem.label_noise
+        examples = np.asarray(N * rule.batch)
+        self.scales = Scales.of(setting.at_most(0), self.roots, examples)
+        self.scheduled = setting if rule.scheduled else None
         learning = np.asarray(setting.learning)
-        h = setting.h * student.scale * learning
-        self.step_scale = h * self.roots / (N * rule.batch)
-        outputs, biases = setting.part_rates
-        per_step = student.scale / (N * rule.batch)
-        self.part_scales = outputs * per_step, biases * per_step
         # None where nothing decays: the factor is then left out of the program.
         decays = rule.decay, rule.output_decay
         factors = (None if d is None else 1 - d / N for d in decays)
@@ -147,7 +164,8 @@ class CommitteeChain(AbstractChain):
         B, U, V = rows[:M, :M], rows[M:, :M], rows[M:, M:]
         own = state.outputs, state.biases
         teacher = _column(state.teacher_outputs), _column(state.teacher_biases)
-        moving = Coordinates(U, np.einsum("ijl,kjl->ikl", V, V), *own)
+        taken = None if self.scheduled is None else np.zeros(())
+        moving = Coordinates(U, np.einsum("ijl,kjl->ikl", V, V), *own, taken)
         return Constants(B[..., None], *teacher), moving
 
     def state(self, constants: Constants, now: Coordinates) -> Overlaps:
@@ -158,7 +176,8 @@ class CommitteeChain(AbstractChain):
         flat = lambda part: None if part is None else part[:, 0]
         teacher = flat(constants.outputs), flat(constants.biases)
         overlaps = product(U, U) + S, product(U, B), product(B, B)
-        return Overlaps(*overlaps, now.outputs, now.biases, *teacher)
+        time = None if now.taken is None else Elapsed(now.taken / jnp.sum(self.counts))
+        return Overlaps(*overlaps, now.outputs, now.biases, *teacher, time)
 
     def step(
         self, constants: Constants, now: Coordinates, normals: Array, chi_squares: Array
@@ -178,8 +197,13 @@ class CommitteeChain(AbstractChain):
         lam = jnp.asarray(self.roots)[:, None]
         x = jnp.sum(lam * (_times(U, g_T) + v), axis=2)
         y = jnp.sum(lam * _times(constants.B, g_T), axis=2)
-        delta, parts = self._moved_parts(constants, now, x, y, noise)
-        s = jnp.asarray(self.step_scale)[:, None]
+        scales, taken = self.scales, now.taken
+        if self.scheduled is not None and taken is not None:
+            setting = self.scheduled.at_step(taken[0])  # the same in all runs
+            examples = jnp.sum(self.counts) * self.batch
+            scales, taken = Scales.of(setting, self.roots, examples), taken + 1
+        delta, parts = self._moved_parts(constants, now, x, y, noise, scales)
+        s = jnp.asarray(scales.rows)[:, None]
         d = delta[:, :, None, None]  # (b, K, 1, 1, runs)
         cross = jnp.sum(d * v[:, None], axis=0)
         rest = self._rest(delta, g_S, below, chi_squares.reshape(-1, L, runs))
@@ -187,7 +211,7 @@ class CommitteeChain(AbstractChain):
         if k is not None:
             U, S, cross = k * U, k**2 * S, k * cross
         moved = S + s * cross + s**2 * rest
-        return Coordinates(U + s * jnp.sum(d * g_T[:, None], axis=0), moved, *parts)
+        return Coordinates(U + s * jnp.sum(d * g_T[:, None], axis=0), moved, *parts, taken)
 
     def _split(self, normals: Array) -> tuple[Array, Array, Array | None]:
         """The normals of a step: input components, entries of A below its diagonal, label noise."""
@@ -197,7 +221,13 @@ class CommitteeChain(AbstractChain):
         return normals[:size], normals[size:end], noise
 
     def _moved_parts(
-        self, constants: Constants, now: Coordinates, x: Array, y: Array, noise: Array | None
+        self,
+        constants: Constants,
+        now: Coordinates,
+        x: Array,
+        y: Array,
+        noise: Array | None,
+        scales: "Scales",
     ) -> tuple[Array, tuple[Array | None, Array | None]]:
         """δ, (b, K, runs), and outputs and biases after the step."""
         student, teacher = self.networks
@@ -214,9 +244,9 @@ class CommitteeChain(AbstractChain):
         outputs, biases = now.outputs, now.biases
         if "outputs" in self.train:
             kept = outputs if self.kept[1] is None else self.kept[1] * outputs
-            outputs = kept + self.part_scales[0] * jnp.sum(values * e, axis=0)
+            outputs = kept + scales.outputs * jnp.sum(values * e, axis=0)
         if "biases" in self.train:
-            biases = biases + self.part_scales[1] * jnp.sum(delta, axis=0)
+            biases = biases + scales.biases * jnp.sum(delta, axis=0)
         return delta, (outputs, biases)
 
     def _rest(self, delta: Array, g_S: Array, below: Array, chi_squares: Array) -> Array:

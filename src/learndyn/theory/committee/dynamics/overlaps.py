@@ -16,6 +16,7 @@ from learndyn.theory.committee.dynamics.terms import (
     drift_matrix,
     gradient,
     level_decay,
+    level_values,
     omega,
     terms,
 )
@@ -28,7 +29,7 @@ def covariance(setting: CommitteeSetting, state: Overlaps | Factors) -> Array:
     if isinstance(state, Factors):
         rows = jnp.asarray(state.rows)
         return jnp.einsum("l,lir,ljr->ij", jnp.asarray(setting.spectrum.values), rows, rows)
-    return jnp.sum(LevelRates.of(setting).lam * jnp.asarray(state.gram), axis=0)
+    return jnp.sum(level_values(setting) * jnp.asarray(state.gram), axis=0)
 
 
 def error(setting: CommitteeSetting, state: Any, sigma: Array) -> Array:
@@ -73,10 +74,11 @@ def _sum(changes: Any) -> Change:
     return total
 
 
-def _parts(state: Overlaps | Factors, change: Change) -> dict[str, Array | None]:
-    """The drift of outputs and biases, zero where they do not learn; None where there are none."""
+def _parts(state: Overlaps | Factors, change: Change) -> dict[str, Any]:
+    """The drift of outputs, biases and time, zero for what does not learn; None for none."""
     still = lambda part: None if part is None else jnp.zeros_like(part)
-    return {name: change.get(name, still(getattr(state, name))) for name in PARTS}
+    parts = {name: change.get(name, still(getattr(state, name))) for name in PARTS}
+    return parts | {"time": jax.tree.map(jnp.ones_like, state.time)}
 
 
 def mean_step(setting: CommitteeSetting, state: Overlaps) -> Overlaps:
@@ -99,6 +101,7 @@ def mean_step(setting: CommitteeSetting, state: Overlaps) -> Overlaps:
         # R is linear in w, so its drift is exact.
     moved = lambda part, rate: None if part is None else part + rate / N
     parts = {name: moved(getattr(state, name), getattr(flow, name)) for name in PARTS}
+    parts["time"] = jax.tree.map(moved, state.time, flow.time)
     return Overlaps(state.Q + (flow.Q + second) / N, state.R + flow.R / N, state.T, **parts)
 
 
