@@ -96,13 +96,9 @@ class SGD(AbstractSampledRule):
         return None if self.momentum is None else Inertia(self.momentum, self.nesterov)
 
     @property
-    def step_law(self) -> StepLaw | None:
-        return self._law if self.momentum is None else None
-
-    @property
-    def _law(self) -> StepLaw:
+    def step_law(self) -> StepLaw:
         own = self.output_rate, self.bias_rate, self.decay, self.output_decay
-        return StepLaw(self.learning_rate, self.batch, *own)
+        return StepLaw(self.learning_rate, self.batch, *own, self.inertia)
 
     def check_network(self, problem: AbstractProblem, network: AbstractNetwork) -> None:
         """Raises a ValueError for a rate of what does not learn, or one that is not per N."""
@@ -111,7 +107,7 @@ class SGD(AbstractSampledRule):
             if getattr(self, name) is not None and part not in network.trained_parts:
                 came = f"{getattr(self, name)}, but the network trains no {part}"
                 raise ValueError(f"{name}: got {came}; allowed is None")
-        _, *rates = self._law.at_most(0).rates
+        _, *rates = self.step_law.at_most(0).rates
         for name, part, value in zip(
             ("output_rate", "bias_rate"), ("outputs", "biases"), rates, strict=True
         ):
@@ -126,7 +122,7 @@ class SGD(AbstractSampledRule):
         self, problem: AbstractProblem, network: AbstractNetwork
     ) -> Callable[[Weights, Array, Array, Source], Weights]:
         gradient = jax.grad(lambda w, x, y: problem.mean_loss(network, w, x, y))
-        return lambda weights, x, y, source: self._law.at(source.step).direction(
+        return lambda weights, x, y, source: self.step_law.at(source.step).direction(
             network, weights, gradient(weights, x, y)
         )
 
@@ -172,12 +168,8 @@ class GradientDescent(AbstractDeterministicRule):
         return None if self.momentum is None else Inertia(self.momentum, self.nesterov)
 
     @property
-    def step_law(self) -> StepLaw | None:
-        return self._law if self.momentum is None else None
-
-    @property
-    def _law(self) -> StepLaw:
-        return StepLaw(self.learning_rate, None, decay=self.decay)
+    def step_law(self) -> StepLaw:
+        return StepLaw(self.learning_rate, None, decay=self.decay, inertia=self.inertia)
 
     def velocity(
         self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights
@@ -189,7 +181,7 @@ class GradientDescent(AbstractDeterministicRule):
                 "deep linear networks with a linear teacher, committees with a committee as a "
                 "teacher, or a Dataset"
             )
-        gradient, law = jax.grad(loss), self._law
+        gradient, law = jax.grad(loss), self.step_law
         direction = lambda w: law.direction(network, w, gradient(w))
         return lambda w: jax.tree.map(lambda g: -g, direction(w))
 

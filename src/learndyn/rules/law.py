@@ -28,6 +28,7 @@ class StepLaw(NamedTuple):
         bias_rate: N times the rate of biases; None is η.
         decay: of w; None, unlike 0, leaves the term out of the compiled program.
         output_decay: of v, likewise.
+        inertia: the momentum; None without it.
     """
 
     learning_rate: Any
@@ -36,6 +37,17 @@ class StepLaw(NamedTuple):
     bias_rate: Array | None = None
     decay: Array | None = None
     output_decay: Array | None = None
+    inertia: "Inertia | None" = None
+
+    @property
+    def settled(self) -> "StepLaw":
+        """The law without momentum β that moves weights as far, 1/(1 − β) times per gradient."""
+        if self.inertia is None:
+            return self
+        momentum = self.inertia.momentum
+        longer = lambda rate: None if rate is None else rate / (1 - momentum)
+        own = self.output_rate, self.bias_rate, self.decay, self.output_decay
+        return StepLaw(longer(self.learning_rate), self.batch, *map(longer, own))
 
     @property
     def scheduled(self) -> bool:

@@ -61,4 +61,4 @@ def _values(rate: Schedule, steps: np.ndarray) -> np.ndarray:
     # In the precision of the engines: JAX fails if the constants of a function become float32 in
     # one compiled program and float64 in another.
     with full_precision():
-        return np.asarray(jax.vmap(rate)(steps))
+        return np.asarray(jax.vmap(lambda step: jnp.asarray(rate(step)))(steps))

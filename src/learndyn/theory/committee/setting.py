@@ -47,16 +47,20 @@ class CommitteeSetting(NamedTuple):
         return CommitteeSetting(problem, student, teacher, rule, problem.inputs.spectrum, units)
 
     def at(self, time: Elapsed | None) -> "CommitteeSetting":
-        """The setting with the learning rate of a time; None, as in a start, is 0."""
-        return self.at_step(0.0 if time is None else time.value * self.spectrum.counts.sum())
+        """The setting with the learning rate of a time; None, as in a start, is 0.
+
+        It has no momentum, but its limit for N → ∞: a larger rate.
+        """
+        now = self.at_step(0.0 if time is None else time.value * self.spectrum.counts.sum())
+        return now._replace(rule=now.rule.settled)
 
     def at_step(self, step: Any) -> "CommitteeSetting":
         """The setting with the learning rate of a step."""
         return self._replace(rule=self.rule.at(step))
 
     def at_most(self, end: float | int) -> "CommitteeSetting":
-        """The setting with the largest learning rate until a time."""
-        return self._replace(rule=self.rule.at_most(end * self.problem.dim))
+        """As `at`, with the largest learning rate until a time."""
+        return self._replace(rule=self.rule.at_most(end * self.problem.dim).settled)
 
     @property
     def h(self) -> Array:
@@ -117,6 +121,7 @@ class CommitteeSetting(NamedTuple):
             "different activations": self.student.activation != self.teacher.activation,
             "decay": self.rule.decay is not None,
             "a learning rate that changes": self.rule.scheduled,
+            "momentum": self.rule.inertia is not None,
         }
         return next((reason for reason, there in reasons.items() if there), "")
 

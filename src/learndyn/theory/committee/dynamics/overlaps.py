@@ -48,7 +48,7 @@ def drift_at(setting: CommitteeSetting, state: Overlaps, sigma: Array, order: st
 
     Through it, the outputs and the biases alone the levels act on each other, which `stiff` uses.
     """
-    change = _sum(term(setting, state, sigma) for term in terms(setting, order))
+    change = sum_of(term(setting, state, sigma) for term in terms(setting, order))
     return Overlaps(change["Q"], change["R"], jnp.zeros_like(state.T), **_parts(state, change))
 
 
@@ -63,11 +63,12 @@ def drift_of_factors(setting: CommitteeSetting, state: Factors) -> Factors:
         dJ -= level_decay(setting) * jnp.asarray(state.J)
     # The other terms act on what factors have too: outputs and biases.
     rest = [term for term in terms(setting, "flow") if term not in (gradient, decay)]
-    change = _sum(term(setting, state, sigma) for term in rest)  # pyright: ignore
+    change = sum_of(term(setting, state, sigma) for term in rest)  # pyright: ignore
     return Factors(dJ, jnp.zeros_like(state.B), **_parts(state, change))
 
 
-def _sum(changes: Any) -> Change:
+def sum_of(changes: Any) -> Change:
+    """The sum of what terms change, field by field."""
     total: Change = {}
     for change in changes:
         total |= {name: total[name] + d if name in total else d for name, d in change.items()}

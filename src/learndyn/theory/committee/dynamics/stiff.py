@@ -36,11 +36,16 @@ def scheme(setting: CommitteeSetting, state: Overlaps, end: float) -> Scheme:
     Otherwise implicitly if the Jacobian is small enough, and else by a stabilised explicit scheme.
     """
     L, K, M = state.R.shape
-    # The stability region of Dopri8 extends to about −6 on the real axis.
     fastest = setting.at_most(end)
-    if L == 1 or float(eqx.filter_jit(radius)(fastest, state)) * end / 6 < WORTH:
+    if L == 1 or is_easy(float(eqx.filter_jit(radius)(fastest, state)), end):
         return "explicit"
     return "implicit" if L * (K * (K + M)) ** 2 <= LIMIT else "stabilised"
+
+
+def is_easy(radius: float, end: float) -> bool:
+    """Whether stability forces few steps until `end` on an explicit scheme."""
+    # The stability region of Dopri8 extends to about −6 on the real axis.
+    return radius * end / 6 < WORTH
 
 
 def radius(setting: CommitteeSetting, state: Overlaps | Factors) -> Array:
