@@ -13,12 +13,13 @@ preconditioner of the next update is that of the state.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from learndyn.probes.optimisers.response import Coefficients, Response, common_rate
+from learndyn.probes.optimisers.response import Coefficients, NoState, Response, common_rate
 from learndyn.runtime.checks import a_kind
 from learndyn.runtime.precision import full_precision
 
@@ -59,7 +60,7 @@ def response_of(model: Any, optimiser: Any) -> Response:
     with full_precision():
         weights = jax.tree.map(jnp.asarray, model.weights)
         _check_state(transformation, state, weights)
-        found = _learned(Frozen(transformation, _frozen(transformation, state, weights), weights))
+        found = _known_response(transformation, state, weights)
         scale, shift = found.scale_and_shift()
         rate = _rate(transformation, state, weights)
     if not np.any(scale):
@@ -86,10 +87,19 @@ class Frozen(NamedTuple):
         return ravel_pytree(update)[0], jax.tree.leaves(_momenta(after))
 
 
-def _learned(frozen: Frozen) -> Coefficients:
-    """The coefficients, from derivatives of one, two and three updates."""
-    zero, none = jax.tree.map(jnp.zeros_like, frozen.weights), frozen.momenta()
-    still = lambda momenta: frozen.step(momenta, zero, frozen.weights)
+class Learned(NamedTuple):
+    """Coefficients, and whether they describe the transformation."""
+
+    coefficients: Coefficients
+    several: Any  # whether there are several momenta in a row
+    coupled: Any  # whether weights act on each other, or the response depends on the gradient
+
+
+def learned(transformation: Any, state: Any, weights: Any) -> Learned:
+    """The coefficients, from derivatives of one, two and three updates; it can be traced."""
+    frozen = Frozen(transformation, _frozen(transformation, state, weights), weights)
+    zero, none = jax.tree.map(jnp.zeros_like, weights), frozen.momenta()
+    still = lambda momenta: frozen.step(momenta, zero, weights)
 
     def updates(momenta: Any, gradient: Any, weights: Any) -> tuple[Any, Any, Any]:
         """The first update, and those of the next two steps by the momenta that it leaves."""
@@ -100,36 +110,54 @@ def _learned(frozen: Frozen) -> Coefficients:
     ones = lambda tree: jax.tree.map(jnp.ones_like, tree)
     nothing = tuple(jax.tree.map(jnp.zeros_like, part) for part in (none, zero, zero))
 
-    def along(place: int, direction: Any, gradient: Any = zero) -> list[np.ndarray]:
+    def along(place: int, direction: Any, gradient: Any = zero) -> list[Any]:
         tangents = tuple(direction if i == place else part for i, part in enumerate(nothing))
-        changes = jax.jvp(updates, (none, gradient, frozen.weights), tangents)[1]
-        return [np.asarray(change, np.float64) for change in changes]
+        changes = jax.jvp(updates, (none, gradient, weights), tangents)[1]
+        return [change.astype(jnp.float64) for change in changes]
 
     a, ap, app = along(0, ones(none))
     b, aq, _ = along(1, ones(zero))
     c, ar, _ = along(2, ones(zero))
-    p = np.divide(ap, a, out=np.zeros_like(a), where=a != 0)
-    if not np.allclose(app, ap * p, rtol=CLOSE, atol=CLOSE * np.abs(a).max(initial=0.0)):
-        raise ValueError(f"optimiser: got several momenta in a row; allowed are {READ}")
+    p = _quotient(ap, a)
+    several = jnp.abs(app - ap * p) > CLOSE * (jnp.abs(a).max(initial=0.0) + jnp.abs(ap * p))
     # Weights must not act on each other, and the response must not depend on the gradient, as it
     # does with a trust ratio: random signs see both.
     rng = np.random.default_rng(0)
     signs = jax.tree.map(lambda w: jnp.asarray(rng.choice([-1.0, 1.0], w.shape), w.dtype), zero)
-    flat = np.asarray(ravel_pytree(signs)[0], np.float64)
+    flat = ravel_pytree(signs)[0]
     tiny = TINY * _typical(frozen.state) / np.sqrt(len(flat))
     small = jax.tree.map(lambda sign: (tiny * sign).astype(sign.dtype), signs)
-    for found in (along(1, signs)[0] * flat, along(1, ones(zero), small)[0]):
-        # The median, since single second moments may be as small as the small gradient's square.
-        if np.median(np.abs(found - b) - CLOSE * np.abs(b)) > 0:
-            raise ValueError(f"optimiser: got updates that couple weights; allowed are {READ}")
-    return Coefficients(b, c, aq, ar, p)
+    # The median, since single second moments may be as small as the small gradient's square.
+    differs = lambda found: jnp.median(jnp.abs(found - b) - CLOSE * jnp.abs(b)) > 0
+    coupled = differs(along(1, signs)[0] * flat) | differs(along(1, ones(zero), small)[0])
+    return Learned(Coefficients(b, c, aq, ar, p), jnp.any(several), coupled)
 
 
-def _typical(state: Any) -> float:
+def _known_response(transformation: Any, state: Any, weights: Any) -> Coefficients:
+    """The coefficients as NumPy, or a one-line error."""
+    found = _compiled(transformation, state, weights)
+    if found.several:
+        raise ValueError(f"optimiser: got several momenta in a row; allowed are {READ}")
+    if found.coupled:
+        raise ValueError(f"optimiser: got updates that couple weights; allowed are {READ}")
+    return Coefficients(*(np.asarray(part, np.float64) for part in found.coefficients))
+
+
+_compiled = eqx.filter_jit(learned)  # once per transformation
+
+
+def _quotient(above: Any, below: Any) -> Any:
+    return jnp.where(below == 0, 0.0, above / jnp.where(below == 0, 1.0, below))
+
+
+def _typical(state: Any) -> Any:
     """The root of the typical second moment; 1 if there are none."""
     seconds = [getattr(node, fields.second[-1]) for node, fields in _known(state) if fields.second]
-    values = [np.ravel(leaf) for leaf in jax.tree.leaves(seconds)]
-    return float(np.sqrt(np.median(np.concatenate(values)))) or 1.0 if values else 1.0
+    values = [jnp.ravel(leaf) for leaf in jax.tree.leaves(seconds)]
+    if not values:
+        return 1.0
+    typical = jnp.sqrt(jnp.median(jnp.concatenate(values)))
+    return jnp.where(typical > 0, typical, 1.0)
 
 
 def _rate(transformation: Any, state: Any, weights: Any) -> float:
@@ -140,8 +168,7 @@ def _rate(transformation: Any, state: Any, weights: Any) -> float:
     slopes: list[Coefficients] = []
     for second in (1.0, 4.0):
         made = _map_states(state, lambda s, f, second=second: _uniform(s, f, second))
-        frozen = _frozen(transformation, made, weights)
-        slopes.append(_learned(Frozen(transformation, frozen, weights)))
+        slopes.append(_known_response(transformation, made, weights))
     means = any(fields.mean for _, fields in _known(state))
     one, two = (_plain_rate(found, means) for found in slopes)
     if not any(fields.second for _, fields in _known(state)):
@@ -186,7 +213,7 @@ def _check_state(transformation: Any, state: Any, weights: Any) -> None:
         # All second moments are zero before the first step.
         seconds = [getattr(each, name) for name in fields.second]
         if seconds and not any(np.any(leaf) for leaf in jax.tree.leaves(seconds)):
-            raise ValueError("optimiser: got a state without a step; allowed is one after a step")
+            raise NoState("optimiser: got a state without a step; allowed is one after a step")
 
 
 def _types(state: Any) -> set[str]:
