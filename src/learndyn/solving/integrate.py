@@ -144,5 +144,5 @@ def iterate(
     """
     keep = _keep(theory, steps_of, states)
     step = lambda _, y: steps_of.advance(y)
-    read = lambda _, y: (keep(y), has_diverged(y, bound))
+    read = lambda _, y: ((keep(y), has_diverged(y, bound)), y)
     return record_steps(step, read, y, first, targets, count)

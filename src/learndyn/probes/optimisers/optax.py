@@ -62,7 +62,7 @@ def response_of(model: Any, optimiser: Any) -> Response:
         _check_state(transformation, state, weights)
         found = _known_response(transformation, state, weights)
         scale, shift = found.scale_and_shift()
-        rate = _rate(transformation, state, weights)
+        rate = common_rate(np.ravel(_compiled_rates(transformation, state, weights)))
     if not np.any(scale):
         raise ValueError(f"optimiser: got updates that ignore small gradients; allowed are {READ}")
     return Response(scale, shift, rate, "optax")
@@ -143,9 +143,6 @@ def _known_response(transformation: Any, state: Any, weights: Any) -> Coefficien
     return Coefficients(*(np.asarray(part, np.float64) for part in found.coefficients))
 
 
-_compiled = eqx.filter_jit(learned)  # once per transformation
-
-
 def _quotient(above: Any, below: Any) -> Any:
     return jnp.where(below == 0, 0.0, above / jnp.where(below == 0, 1.0, below))
 
@@ -160,38 +157,50 @@ def _typical(state: Any) -> Any:
     return jnp.where(typical > 0, typical, 1.0)
 
 
-def _rate(transformation: Any, state: Any, weights: Any) -> float:
-    """The learning rate: what the update would be with a preconditioner of 1."""
+def rates(transformation: Any, state: Any, weights: Any) -> Any:
+    """The learning rates of all weights: what updates would be with a preconditioner of 1.
+
+    A transformation acts on every weight alone, so that one weight of each array tells; the number
+    of axes is kept, since masks may depend on it.
+    """
     given = _injected(state)
     if given is not None:
-        return given
+        return jnp.asarray(given, jnp.float64)
+    one_of = lambda leaf: leaf[(slice(0, 1),) * jnp.ndim(leaf)]
+    state, weights = (jax.tree.map(one_of, tree) for tree in (state, weights))
     slopes: list[Coefficients] = []
     for second in (1.0, 4.0):
         made = _map_states(state, lambda s, f, second=second: _uniform(s, f, second))
-        slopes.append(_known_response(transformation, made, weights))
+        slopes.append(learned(transformation, made, weights).coefficients)
     means = any(fields.mean for _, fields in _known(state))
     one, two = (_plain_rate(found, means) for found in slopes)
-    if not any(fields.second for _, fields in _known(state)):
-        return common_rate(one)
     # rate/(1 + ε) and rate/(2 + ε).
-    return common_rate(1 / (1 / two - 1 / one))
+    return 1 / (1 / two - 1 / one) if has_second_moments(state) else one
 
 
-def _plain_rate(found: Coefficients, means: bool) -> np.ndarray:
+def _plain_rate(found: Coefficients, means: bool) -> Any:
     """The learning rate times the preconditioner, without what momentum adds."""
     if means:  # under a constant gradient momentum becomes that gradient
         return -(found.b + found.aq / (1 - found.p))
-    p = np.broadcast_to(found.p, np.shape(found.b))
-    ahead = found.b - np.divide(found.aq, p, out=np.asarray(found.b).copy(), where=p != 0)
+    ahead = found.b - _quotient(found.aq, found.p)
     # Nesterov's update has the gradient itself besides the momentum.
-    nesterov = np.abs(ahead) > CLOSE * np.abs(found.b)
-    return np.where((p != 0) & nesterov, -ahead, -np.asarray(found.b))
+    nesterov = jnp.abs(ahead) > CLOSE * jnp.abs(found.b)
+    return jnp.where((found.p != 0) & nesterov, -ahead, -found.b)
 
 
-def _injected(state: Any) -> float | None:
+# Compiled once per transformation.
+_compiled = eqx.filter_jit(learned)
+_compiled_rates = eqx.filter_jit(rates)
+
+
+def has_second_moments(state: Any) -> bool:
+    """Whether a transformation with this state has a preconditioner."""
+    return any(fields.second for _, fields in _known(state))
+
+
+def _injected(state: Any) -> Any:
     """The learning rate of `optax.inject_hyperparams`, if the state has one."""
-    rate = getattr(state, "hyperparams", {}).get("learning_rate")
-    return None if rate is None else float(rate)
+    return getattr(state, "hyperparams", {}).get("learning_rate")
 
 
 def _check_state(transformation: Any, state: Any, weights: Any) -> None:
@@ -204,16 +213,21 @@ def _check_state(transformation: Any, state: Any, weights: Any) -> None:
     if jax.tree.structure(like) != jax.tree.structure(state) or shapes(like) != shapes(state):
         allowed = "one that `init` made from these weights"
         raise ValueError(f"optimiser: got a state of another model; allowed is {allowed}")
-    known = {id(leaf) for s, _ in _known(state) for leaf in jax.tree.leaves(s)}
-    other = [leaf for leaf in jax.tree.leaves(state) if np.ndim(leaf) and id(leaf) not in known]
-    if other:
-        names = ", ".join(sorted(_types(state) - set(STATES))) or "arrays"
+    names = unreadable(state)
+    if names:
         raise ValueError(f"optimiser: got a state with {names}; allowed are {READ}")
     for each, fields in _known(state):
         # All second moments are zero before the first step.
         seconds = [getattr(each, name) for name in fields.second]
         if seconds and not any(np.any(leaf) for leaf in jax.tree.leaves(seconds)):
             raise NoState("optimiser: got a state without a step; allowed is one after a step")
+
+
+def unreadable(state: Any) -> str:
+    """The names of what a state holds arrays in that are not known; empty if it can be read."""
+    known = {id(leaf) for s, _ in _known(state) for leaf in jax.tree.leaves(s)}
+    other = [leaf for leaf in jax.tree.leaves(state) if np.ndim(leaf) and id(leaf) not in known]
+    return (", ".join(sorted(_types(state) - set(STATES))) or "arrays") if other else ""
 
 
 def _types(state: Any) -> set[str]:
