@@ -90,7 +90,7 @@ class Piecewise(AbstractRule):
         return Bound(
             init,
             step,
-            lambda memory: self.rate_at(memory[1]),
+            lambda memory, step: self.rate_at(memory[1]),
             None if seen is None else (lambda memory, source: seen(memory[0], source)),
         )
 
