@@ -30,7 +30,7 @@ def test_every_public_name_has_one_place_and_a_first_sentence(part):
         assert names.group_of(address, each) in names.GROUPS, address
         assert reference.summary(each) or not callable(each), address
     homes = {id(each) for each in public.values()}
-    rooms = ("analysis", "probes", "rules", "theory", "__version__")
+    rooms = ("analysis", "probes", "rules", "testing", "theory", "__version__")
     assert all(id(getattr(ld, name)) in homes for name in ld.__all__ if name not in rooms)
 
 

@@ -1,6 +1,6 @@
 """`compare`: how well a prediction and a simulation agree, in numbers."""
 
-import html
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -15,6 +15,7 @@ from learndyn.analysis.verdict import (
 )
 from learndyn.records import require_match, require_record
 from learndyn.runtime.checks import instance, one_of
+from learndyn.runtime.tables import Shown
 
 # What `compare` computes of a variable, and which of these have the units of the variable.
 KINDS = {
@@ -32,14 +33,17 @@ class Comparison(xr.Dataset):
     __slots__ = ()
 
     def _repr_html_(self) -> str:
+        return self._shown().html() + super()._repr_html_()
+
+    def __rich__(self) -> Any:
+        return self._shown().text()
+
+    def _shown(self) -> Shown:
         names = [str(name).removesuffix("_z") for name in self if str(name).endswith("_z")]
-        row = lambda kind, cells: "<tr>" + "".join(f"<{kind}>{c}</{kind}>" for c in cells) + "</tr>"
         size = lambda name, kind: f"{largest(self[f'{name}_{kind}']):.3g}"
-        head = row("th", ("", "largest |z|", "largest deviation"))
-        rows = [row("td", (html.escape(n), size(n, "z"), size(n, "deviation"))) for n in names]
-        verdict, reason = (html.escape(str(self.attrs.get(n, ""))) for n in ("verdict", "reason"))
-        table = f"<table>{head}{''.join(rows)}</table>"
-        return f"<p><b>{verdict}</b>: {reason}</p>{table}{super()._repr_html_()}"
+        rows = [(name, size(name, "z"), size(name, "deviation")) for name in names]
+        verdict, reason = (str(self.attrs.get(name, "")) for name in ("verdict", "reason"))
+        return Shown(f"{verdict}: {reason}", rows, ("", "largest |z|", "largest deviation"))
 
 
 def compare(

@@ -7,9 +7,11 @@ import scipy
 
 from learndyn.analysis.arguments import points, require_positive, window_of
 from learndyn.runtime.checks import between, finite, non_negative, number, numbers, one_of, positive
+from learndyn.runtime.tables import Shown, shown_as_table
 from learndyn.runtime.types import Number
 
 
+@shown_as_table
 class Fit(NamedTuple):
     """A straight line through points.
 
@@ -40,7 +42,18 @@ class Fit(NamedTuple):
         half = float(scipy.special.stdtrit(self.points - 2, (1 + level) / 2)) * self.error
         return self.slope - half, self.slope + half
 
+    def _shown(self) -> Shown:
+        low, high = self.interval()
+        rows = [
+            ("slope", f"{self.slope:.4g} ± {self.error:.2g}"),
+            ("95 % interval", f"{low:.4g} … {high:.4g}"),
+            ("intercept", float(self.intercept)),
+            ("window", f"{self.window[0]:.4g} … {self.window[1]:.4g}, {self.points} points"),
+        ]
+        return Shown("Fit of a straight line", rows)
 
+
+@shown_as_table
 class CutPowerLaw(NamedTuple):
     """y = amplitude (x^-exponent − end^-exponent), a power law that reaches zero at an end.
 
@@ -65,7 +78,11 @@ class CutPowerLaw(NamedTuple):
         x = require_positive("x", numbers("x", x))
         return self.amplitude * (x**-self.exponent - self.end**-self.exponent)
 
+    def _shown(self) -> Shown:
+        return Shown("y = amplitude (x^-exponent − end^-exponent)", _rows(self))
 
+
+@shown_as_table
 class Minimum(NamedTuple):
     """The minimum of a curve.
 
@@ -79,6 +96,10 @@ class Minimum(NamedTuple):
     y: float
     at_edge = False
 
+    def _shown(self) -> Shown:
+        where = "at the edge of the curve" if self.at_edge else "of a curve"
+        return Shown(f"Minimum {where}", _rows(self))
+
 
 class EdgeMinimum(Minimum):
     """A minimum at the first or last sample: the curve may continue to fall beyond it."""
@@ -87,6 +108,7 @@ class EdgeMinimum(Minimum):
     at_edge = True
 
 
+@shown_as_table
 class Parabola(NamedTuple):
     """y = height + curvature (x − vertex)²/2.
 
@@ -99,6 +121,13 @@ class Parabola(NamedTuple):
     curvature: float
     vertex: float
     height: float
+
+    def _shown(self) -> Shown:
+        return Shown("y = height + curvature (x − vertex)²/2", _rows(self))
+
+
+def _rows(fitted: Any) -> list[tuple[str, float]]:
+    return [(name, float(value)) for name, value in fitted._asdict().items()]
 
 
 def fit_line(x, y, *, window: tuple[Number, Number] | None = None) -> Fit:

@@ -8,9 +8,11 @@ import xarray as xr
 from learndyn.analysis.arguments import variable_of
 from learndyn.records import require_record
 from learndyn.runtime.checks import positive
+from learndyn.runtime.tables import Shown, shown_as_table
 from learndyn.runtime.types import Number
 
 
+@shown_as_table
 class Plateau(NamedTuple):
     """The longest flat stretch of a curve; all NaN if there is none.
 
@@ -28,6 +30,10 @@ class Plateau(NamedTuple):
     def length(self) -> float:
         """Its duration."""
         return self.end - self.start
+
+    def _shown(self) -> Shown:
+        names = ("start", "end", "length", "height")
+        return Shown("Plateau", [(name, float(getattr(self, name))) for name in names])
 
 
 def find_plateau(

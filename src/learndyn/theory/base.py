@@ -17,11 +17,12 @@ from jax.flatten_util import ravel_pytree
 from learndyn.records import Variable as Variable
 from learndyn.runtime.checks import either, one_of, shown
 from learndyn.runtime.precision import full_precision, in_float64
+from learndyn.runtime.tables import Shown, shown_as_table
 from learndyn.runtime.types import Array, Number, Weights
 from learndyn.runtime.values import Value
 from learndyn.system import System
 from learndyn.theory.chain import AbstractChain
-from learndyn.theory.dynamics import Clock, Flow, Map, Noise, Refused, State
+from learndyn.theory.dynamics import STEPS, Clock, Flow, Map, Noise, Refused, Spread, State
 
 Realise = Callable[[], tuple[Weights, Weights]]
 
@@ -80,6 +81,7 @@ class NoTheory(ValueError):
     """No theory covers the system; the message lists every theory with its reason."""
 
 
+@shown_as_table
 class AbstractTheory(Value):
     """A closed macroscopic description of a family of systems.
 
@@ -164,8 +166,13 @@ class AbstractTheory(Value):
     def dynamics(self, order: str) -> Flow | Map | Refused:
         """The equation of motion of the state at an order, or why there is none."""
 
-    def noise(self, order: str) -> Noise | Refused:
-        """How the state fluctuates about its flow, if the order is one."""
+    def clock(self, order: str) -> Clock:
+        """The clock of the dynamics at an order; override it where dynamics cost much."""
+        dynamics = self.dynamics(order)
+        return STEPS if isinstance(dynamics, Refused) else dynamics.clock
+
+    def noise(self, order: str) -> Noise | Spread | Refused:
+        """How the state fluctuates about its flow; or how observables scatter, if a map says so."""
         return Refused(f"the {self.name} theory states no diffusion")
 
     def chain(self) -> AbstractChain | Refused:
@@ -232,6 +239,19 @@ class AbstractTheory(Value):
         Overrides may take keyword arguments, each of them with a default.
         """
         return {}
+
+    def _shown(self) -> Shown:
+        coverage = self.covers(self.system)
+        papers = (f"{each.paper} ({each.equations})" for each in self.reference)
+        rows = [
+            ("coverage", f"{coverage.level}: {coverage.reason}"),
+            ("orders", ", ".join(self.orders)),
+            ("observables", ", ".join(self.variables)),
+            ("reference", "; ".join(papers)),
+        ]
+        for name, value in self.landmarks().items():
+            rows.append((name, f"{value:.4g} {self.units.get(name, '')}".rstrip()))
+        return Shown(f"Theory: {self.name}", rows)
 
     def landmark_units(self, **arguments: Any) -> dict[str, str]:
         """The unit of every landmark that `landmarks` returns for these arguments."""
