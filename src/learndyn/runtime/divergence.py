@@ -25,9 +25,10 @@ class Elapsed(NamedTuple):
 
 
 def largest(tree: Any) -> Array:
-    """The largest magnitude of all entries but `Elapsed`; NaN if one of them is NaN."""
+    """The largest magnitude but `Elapsed` and step counters; NaN if an entry is NaN."""
     elapsed = lambda leaf: isinstance(leaf, Elapsed)
-    leaves = [leaf for leaf in jax.tree.leaves(tree, is_leaf=elapsed) if not elapsed(leaf)]
+    every = [leaf for leaf in jax.tree.leaves(tree, is_leaf=elapsed) if not elapsed(leaf)]
+    leaves = [each for each in every if not _counts(each)] or every
     # Outside compiled code NumPy is faster: JAX would compile every operation.
     xp = jnp if any(isinstance(leaf, jax.Array) for leaf in leaves) else np
     return xp.max(xp.stack([xp.max(xp.abs(leaf)) for leaf in leaves]))
@@ -60,3 +61,7 @@ def diverged_rows(rows: dict[str, np.ndarray]) -> np.ndarray:
     sizes = [np.abs(v).reshape(len(v), -1).max(axis=1) for v in rows.values()]
     size = np.max(sizes, axis=0)
     return np.cumsum(~(size <= FACTOR * max(size[0], 1.0))) > 0
+
+
+def _counts(leaf: Any) -> bool:
+    return jnp.issubdtype(jnp.result_type(leaf), jnp.integer)
