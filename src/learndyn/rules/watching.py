@@ -97,7 +97,7 @@ def step_of(
     index: Array,
 ) -> Step:
     """The step number `index` of the run with the random key `key`."""
-    rate, first = bound.rate(memory), index == 0
+    rate, first = bound.rate(memory, index), index == 0
     if bound.seen is None:
         return Step(problem, rate, None, None, first, rule, memory)
     # Step −1 does not exist: before the first step, `first` says that `last` has no meaning.
