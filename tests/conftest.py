@@ -106,7 +106,6 @@ LONG = {
     "test_features.py::test_agop_is_that_of_the_dense_jacobian[attention]",
     "test_perturbation.py::test_cosines_are_predicted_up_to_the_width[1-1]",
     "test_along.py::test_a_network_against_a_fine_grid_of_rates[0]",
-    "test_levels.py::test_linearised_drift_is_its_dense_jacobian[erf-parts1]",
     "test_levels.py::test_finite_order_is_the_mean_of_real_steps[quadratic-0.8]",
 }
 
