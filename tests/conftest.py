@@ -94,7 +94,6 @@ LONG = {
     "test_general.py::test_the_exact_chain_extrapolates_to_the_solution[mixed]",
     "test_theory.py::test_the_map_is_what_training_does[relu, on a line]",
     "test_theory.py::test_the_map_is_what_training_does[relu, on the axis]",
-    "test_theory.py::test_modes_are_exact_for_aligned_networks[1.7-NGD-d]",
     "test_kernel.py::test_it_is_the_product_of_dense_jacobians[attention]",
     "test_kernel.py::test_blocks_do_not_change_it[attention]",
     "test_kernel.py::test_products_and_gradients_of_a_model[attention]",
@@ -104,9 +103,7 @@ LONG = {
     "test_kfac.py::test_a_convolution_with_biases",
     "test_arguments.py::test_they_are_refused_while_tracing_too[six]",
     "test_features.py::test_agop_is_that_of_the_dense_jacobian[attention]",
-    "test_perturbation.py::test_cosines_are_predicted_up_to_the_width[1-1]",
     "test_along.py::test_a_network_against_a_fine_grid_of_rates[0]",
-    "test_levels.py::test_finite_order_is_the_mean_of_real_steps[quadratic-0.8]",
 }
 
 
