@@ -230,7 +230,7 @@ CALLS: dict[str, Callable[[], Call]] = {
                            "teacher": ld.start(system()).teacher}),
     "sweep": lambda: Call({"function": point, "axes": {"a": [1.0]},
                            "store": os.path.join(FOLDER, "another"), "zipped": (), "where": None,
-                           "client": None, "chunk": None, "retries": 1, "seconds": 10.0,
+                           "client": None, "workers": 1, "chunk": None, "retries": 1, "seconds": 10.0,
                            "pad": (), "extend": False, "progress": False}, True, works=False),
     "tap": lambda: Call({"name": "a", "h": np.ones(2)}),
     "theory_of": lambda: Call({"system": system(), "theory": "committee"}),
