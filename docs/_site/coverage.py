@@ -101,7 +101,7 @@ def _page() -> Iterator[str]:
     yield "without biases: in closed form (exact); by sums of error functions, Hermite series,"
     yield "tilted Gaussians or conditioning, to `solve(accuracy=…)`, 10⁻⁶ by default; or by"
     yield "quasi-random points (about 1 %), for which coverage is approximate. The record says how"
-    yield "(`averages`, `averages_error`). Every pair has all orders. A function of your own by"
+    yield "(`averages`, `averages_error`). A function of your own by"
     yield "`ld.Activation` is like gelu if it is smooth.\n"
     yield from _averages()
 
