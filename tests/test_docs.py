@@ -1,6 +1,8 @@
 """What the site is written from: public names and kept results."""
 
-import importlib
+import importlib.util
+import inspect
+import json
 import pathlib
 import re
 import sys
@@ -8,6 +10,7 @@ import sys
 import pytest
 
 import learndyn as ld
+from learndyn.theory.registry import THEORIES
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 
@@ -31,6 +34,23 @@ def test_every_public_name_has_one_place_and_a_first_sentence(part):
     assert all(id(getattr(ld, name)) in homes for name in ld.__all__ if name not in rooms)
 
 
+def described(text: str) -> set[str]:
+    """The names that a docstring describes under Args or Attributes."""
+    parts = re.findall(r"^(?:Args|Attributes):\n((?:    .*\n|\n)*)", text + "\n", re.M)
+    heads = [h for part in parts for h in re.findall(r"^    (\*{0,2}\w[\w, *]*):", part, re.M)]
+    return {name.strip().lstrip("*") for head in heads for name in head.split(",")}
+
+
+def test_every_parameter_of_a_public_name_is_described(part):
+    for address, each in part("names").public().items():
+        if not callable(each) or (isinstance(each, type) and issubclass(each, BaseException)):
+            continue
+        taken = getattr(each, "_fields", None) or inspect.signature(each).parameters
+        plain = {name for name in taken if name not in ("args", "kwargs")}
+        missing = plain - described(inspect.getdoc(each) or "")
+        assert not missing, f"{address}: {missing}"
+
+
 def test_anchors_of_errata_differ_and_every_study_is_shown(part, tmp_path):
     gallery, registry = part("gallery"), importlib.import_module("learndyn.studies.registry")
     gallery.write(DOCS / "results", tmp_path)
@@ -39,6 +59,41 @@ def test_anchors_of_errata_differ_and_every_study_is_shown(part, tmp_path):
     for name in registry.names():
         paper, figure = name.split("/")
         assert f"\n## {figure}\n" in (tmp_path / f"{paper}.md").read_text("utf-8"), name
+
+
+def test_the_tables_of_coverage_have_every_theory(part, tmp_path):
+    coverage = part("coverage")
+    coverage.write(tmp_path)
+    page = (tmp_path / "coverage.md").read_text("utf-8")
+    for kind in THEORIES:
+        assert f"| {kind.name} | " + ", ".join(f'"{order}"' for order in kind.orders) in page
+    pairs = [("erf", "erf"), ("relu", "relu"), ("tanh", "erf"), ("relu", "gelu"), ("sign", "erf")]
+    exactness = ["exact", "exact", "to accuracy", "about 1 %", ""]
+    assert [coverage.averages(*pair) for pair in pairs] == exactness
+
+
+def test_notebooks_have_the_code_of_pages_and_examples(part, tmp_path):
+    pytest.importorskip("jupytext")
+    notebooks = part("notebooks")
+    notebooks.write(DOCS, tmp_path)
+    code = lambda cells: [cell["source"] for cell in cells if cell["cell_type"] == "code"]
+    read = lambda path: json.loads(path.read_text("utf-8"))["cells"]
+    for path in notebooks.pages(DOCS):
+        name = path.relative_to(DOCS).with_suffix("").as_posix().replace("/", "_")
+        blocks = re.findall(r"```python\n(.*?)```", path.read_text("utf-8"), re.DOTALL)
+        cells = ["".join(source) for source in code(read(tmp_path / "pages" / f"{name}.ipynb"))]
+        included = "{include}" in path.read_text("utf-8")
+        found = cells[: len(blocks)] if included else cells
+        assert "\n".join(found).split() == "\n".join(blocks).split(), name
+    for path in (DOCS.parent / "examples").glob("*.py"):
+        cells = read(tmp_path / "examples" / f"{path.stem}.ipynb")
+        names: dict = {"__name__": "notebook"}
+        if "torch" in path.stem and not importlib.util.find_spec("torch"):
+            continue
+        for source in code(cells)[:-1]:
+            exec(compile("".join(source), path.name, "exec"), names)
+        assert callable(names["main"]) and "main()" in "".join(code(cells)[-1])
+        assert cells[0]["source"][0].startswith("# ")
 
 
 def test_broken_links_and_outside_files_are_found(part, tmp_path):

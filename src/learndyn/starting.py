@@ -26,6 +26,15 @@ class Start:
     Args:
         state: the theory's state, or None if no theory covers the system.
         realise: returns (weights, teacher) in float64.
+
+    Example:
+        >>> import learndyn as ld
+        >>> line = ld.TeacherStudent(ld.Isotropic(1), ld.LinearTeacher(1, [[2.0]]))
+        >>> network = ld.DeepLinear([1, 1, 1], init=ld.Aligned(0.5))
+        >>> system = ld.System(line, network, ld.GradientDescent(0.1))
+        >>> start = ld.start(system, key=0)
+        >>> start.state.sigma.tolist(), [w.shape for w in start.weights]
+        ([[0.5, 0.5]], [(1, 1), (1, 1)])
     """
 
     def __init__(self, state: State, realise: Realise):

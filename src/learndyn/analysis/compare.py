@@ -106,6 +106,16 @@ def compare(
         ValueError: for records of two systems or two units of time, or of the wrong kind
             (runs first, no runs second), and where they share no time or no variable, or one
             of different sizes.
+
+    Example:
+        >>> import learndyn as ld
+        >>> line = ld.TeacherStudent(ld.Isotropic(1), ld.LinearTeacher(1, [[2.0]]))
+        >>> network = ld.DeepLinear([1, 1, 1], init=ld.Aligned(0.5))
+        >>> system = ld.System(line, network, ld.GradientDescent(0.1))
+        >>> times = [0, 10, 50]
+        >>> theory = ld.solve(system, times)
+        >>> ld.compare(theory, ld.simulate(system, times, dtype="float64")).verdict
+        'agrees'
     """
     one_of("same_system", same_system, (False, True))
     _require_records(theory, simulation)
@@ -142,7 +152,22 @@ def is_approximate(theory: xr.Dataset) -> bool:
 
 
 def mean_and_error(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
-    """Mean over runs and its standard error, without diverged entries; NaN error for one run."""
+    """Mean over runs and its standard error, without diverged entries; NaN error for one run.
+
+    Args:
+        values: a variable of a record of `simulate`, with the dimension `run`.
+
+    Returns:
+        The mean and its standard error, without that dimension.
+
+    Example:
+        >>> import xarray as xr
+        >>> import learndyn as ld
+        >>> runs = xr.DataArray([[1.0], [3.0]], dims=("run", "time"))
+        >>> mean, error = ld.analysis.mean_and_error(runs)
+        >>> mean.values.tolist(), error.values.tolist()
+        ([2.0], [1.0])
+    """
     instance("values", values, xr.DataArray, "a variable of a record of `simulate`")
     if "run" not in values.dims:
         raise ValueError(f"values: got dimensions {values.dims}; allowed is one with 'run'")

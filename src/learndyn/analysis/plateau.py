@@ -61,6 +61,16 @@ def find_plateau(
 
     Raises:
         ValueError: for a variable with other dimensions.
+
+    Example:
+        >>> import learndyn as ld
+        >>> line = ld.TeacherStudent(ld.Isotropic(1), ld.LinearTeacher(1, [[2.0]]))
+        >>> network = ld.DeepLinear([1, 1, 1], init=ld.Aligned(0.5))
+        >>> system = ld.System(line, network, ld.GradientDescent(0.1))
+        >>> start = ld.start(system, state=ld.Modes([[1e-3, 1e-3]]))
+        >>> plateau = ld.analysis.find_plateau(ld.solve(system, range(51), start=start))
+        >>> round(plateau.height, 2), plateau.end
+        (2.0, 25.0)
     """
     flatness, span = float(positive("flatness", flatness)), float(positive("span", span))
     curve = variable_of(require_record("record", record), variable)

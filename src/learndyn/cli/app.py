@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from learndyn.cli.cite import cite
+from learndyn.cli.data import data
 from learndyn.cli.join import join
 from learndyn.cli.listing import list_studies
 from learndyn.cli.new import new
@@ -47,3 +48,4 @@ app.command("results")(write_results)
 app.command()(report)
 app.command()(new)
 app.command()(cite)
+app.add_typer(data, name="data")

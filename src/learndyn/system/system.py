@@ -21,6 +21,13 @@ class System(Value):
         problem: where examples and their labels come from.
         network: the student.
         rule: how its weights change.
+
+    Example:
+        >>> import learndyn as ld
+        >>> teacher = ld.Committee(1, "erf")
+        >>> system = ld.System(ld.TeacherStudent(ld.Isotropic(50), teacher), teacher, ld.SGD(0.1))
+        >>> system.dim
+        50
     """
 
     problem: AbstractProblem

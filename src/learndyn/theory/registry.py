@@ -16,12 +16,16 @@ from learndyn.system import System
 from learndyn.theory.base import AbstractTheory, NoTheory
 from learndyn.theory.committee.theory import CommitteeTheory
 from learndyn.theory.deep_linear.theory import DeepLinearTheory
-from learndyn.theory.dynamics import STEPS, Clock, Refused
+from learndyn.theory.dynamics import STEPS, Clock
+from learndyn.theory.infinite_width.theory import InfiniteWidthTheory
+from learndyn.theory.linearised.batches import LinearisedBatchTheory
+from learndyn.theory.linearised.theory import LinearisedTheory
 from learndyn.theory.perturbation.theory import PerturbationTheory
 from learndyn.theory.quadratic_model.theory import QuadraticModelTheory
 
 THEORIES: list[type[AbstractTheory]] = [
-    CommitteeTheory, DeepLinearTheory, PerturbationTheory, QuadraticModelTheory,
+    CommitteeTheory, DeepLinearTheory, PerturbationTheory, QuadraticModelTheory, LinearisedTheory,
+    LinearisedBatchTheory, InfiniteWidthTheory,
 ]  # fmt: skip
 
 
@@ -73,7 +77,21 @@ def register(kind: type[AbstractTheory]) -> type[AbstractTheory]:
 
 
 def find_theory(system: System) -> AbstractTheory | None:
-    """The theory that covers the system, exact before approximate, or None."""
+    """The theory that covers the system, exact before approximate, or None.
+
+    Args:
+        system: the system.
+
+    Returns:
+        The theory, bound to the system. Unlike `theory_of`, it raises no error without one.
+
+    Example:
+        >>> import learndyn as ld
+        >>> from learndyn.theory import find_theory
+        >>> data = ld.Dataset([[1.0, 0.0], [0.0, 1.0]], [1.0, -1.0])
+        >>> find_theory(ld.System(data, ld.MLP([2, 8, 1], "tanh"), ld.SGD(0.1))) is None
+        True
+    """
     levels = [(kind.covers(system).level, kind) for kind in theories()]
     for wanted in ("exact", "approximate"):
         for level, kind in levels:
@@ -94,6 +112,14 @@ def theory_of(system: System, theory: Any = None) -> AbstractTheory:
 
     Raises:
         NoTheory: if none covers it; the message lists every theory with its reason.
+
+    Example:
+        >>> import learndyn as ld
+        >>> teacher = ld.Committee(1, "erf")
+        >>> system = ld.System(ld.TeacherStudent(ld.Isotropic(50), teacher), teacher, ld.SGD(0.1))
+        >>> theory = ld.theory_of(system)
+        >>> theory.name, theory.orders, theory.covers(system).level
+        ('committee', ('full', 'flow', 'finite'), 'exact')
     """
     instance("system", system, System, "a System")
     if theory is not None:
@@ -118,8 +144,23 @@ def _named(system: System, theory: Any) -> AbstractTheory:
 
 
 def clock_of(system: System, theory: AbstractTheory | None) -> Clock:
-    """The system's unit of time: its theory's, else the natural one of its kind, else steps."""
+    """The system's unit of time: its theory's, else the natural one of its kind, else steps.
+
+    Args:
+        system: the system.
+        theory: the theory that covers it, or None.
+
+    Returns:
+        The clock.
+
+    Example:
+        >>> import learndyn as ld
+        >>> from learndyn.theory import clock_of
+        >>> teacher = ld.Committee(1, "erf")
+        >>> system = ld.System(ld.TeacherStudent(ld.Isotropic(50), teacher), teacher, ld.SGD(0.1))
+        >>> clock_of(system, ld.theory_of(system))
+        Clock(unit='steps / N', steps=50.0, drift=1.0)
+    """
     if theory is not None:
-        dynamics = theory.dynamics(theory.orders[0])
-        return STEPS if isinstance(dynamics, Refused) else dynamics.clock
+        return theory.clock(theory.orders[0])
     return next(filter(None, (kind.natural_clock(system) for kind in theories())), STEPS)
