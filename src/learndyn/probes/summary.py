@@ -8,12 +8,12 @@ import numpy as np
 from rich import print as printed
 from rich.table import Table
 
-from learndyn.probes.arguments import ArrayLike, labelled
+from learndyn.probes.arguments import ArrayLike, LossLike, labelled
 from learndyn.probes.critical import critical_learning_rate
 from learndyn.probes.curvature import hessian_top
 from learndyn.probes.features import agop, effective_rank
 from learndyn.probes.kernel import ntk_spectrum, split_loss
-from learndyn.problems import AbstractLoss, SquaredLoss
+from learndyn.problems import SquaredLoss
 from learndyn.runtime.checks import positive, positive_int
 from learndyn.runtime.types import Number
 
@@ -103,7 +103,7 @@ def summary(
     x: ArrayLike,
     y: ArrayLike,
     *,
-    loss: AbstractLoss | None = None,
+    loss: LossLike = None,
     learning_rate: Number | None = None,
     s: int = 5,
 ) -> Summary:
@@ -116,7 +116,7 @@ def summary(
         model: a `Model`, or an equinox or PyTorch module.
         x: inputs, (n, …).
         y: targets or labels.
-        loss: None is `SquaredLoss(0.5)`.
+        loss: None is `SquaredLoss(0.5)`; also your own, see docs/instruments.md.
         learning_rate: η, to compare with the critical rates; None for no comparison.
         s: number of eigenspaces of the kernel that count as top.
 
@@ -142,7 +142,7 @@ def summary(
 
 
 def _share(
-    model: Any, x: ArrayLike, y: ArrayLike, loss: AbstractLoss, s: int, largest: float
+    model: Any, x: ArrayLike, y: ArrayLike, loss: Any, s: int, largest: float
 ) -> float | None:
     if not isinstance(loss, SquaredLoss):
         return None
