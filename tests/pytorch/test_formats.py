@@ -263,3 +263,48 @@ def test_wrapped_modules_are_unwrapped(kind, alone):
     optimiser = torch.optim.SGD(whole.parameters(), lr=0.1)  # of the whole: the same parameters
     rate = p.critical_learning_rate(whole, A, LABELS, loss=LOSS, optimiser=optimiser)
     assert 0 < float(rate) < np.inf
+
+
+def of_other_weights() -> Any:
+    module, other = small(), nn.Linear(D, 2)
+    optimiser = torch.optim.Adam(other.parameters())
+    other(A.float()).sum().backward()
+    optimiser.step()
+    return lambda: p.critical_learning_rate(
+        module, A.float(), LABELS, loss=LOSS, optimiser=optimiser
+    )
+
+
+def with_nan(how: Any) -> Any:
+    module = small()
+    with torch.no_grad():
+        module[0].weight[0, 0] = np.nan
+    return lambda: how(module, A.float(), LABELS, loss=LOSS)
+
+
+def too_large() -> Any:
+    module = nn.Linear(1, 1)
+    module.weight = nn.Parameter(torch.zeros(1, 1).expand(10**6, 10**7))  # takes no memory itself
+    return lambda: p.hessian_top(module, torch.zeros(2, 10**7), LABELS)
+
+
+UNUSABLE = {
+    "a state of another model": of_other_weights,
+    "NaN in weights": lambda: with_nan(p.hessian_top),
+    "NaN in weights, by the kernel": lambda: with_nan(p.critical_learning_rate),
+    "NaN in weights, trace": lambda: with_nan(p.hessian_trace),
+    "too large": too_large,
+}
+
+
+@pytest.mark.parametrize("made", UNUSABLE.values(), ids=UNUSABLE)
+def test_models_that_cannot_be_used_are_one_line(made):
+    call = made()
+    with pytest.raises(ValueError, match=ONE_LINE):
+        call()
+
+
+def test_a_basis_that_does_not_fit(monkeypatch):
+    monkeypatch.setattr("learndyn.runtime.memory.free_memory", lambda array: 1000)
+    with pytest.raises(ValueError, match=r"\Amodel: .*basis.*allowed here are [^\n]*\Z"):
+        p.hessian_top(nn.Linear(D, 40), A.float(), LABELS, k=2)

@@ -71,7 +71,7 @@ def critical_rate_along(
         model: a `Model`, or an equinox or PyTorch module.
         x: inputs, (n, …).
         y: targets or labels.
-        loss: None is `SquaredLoss(0.5)`; also your own, see docs/instruments.md.
+        loss: None is `SquaredLoss(0.5)`; also your own, see docs/formats.md.
         update: u; a pytree like the weights, or name → tensor for PyTorch, in the direction of the
             gradient: weights are moved to w − η u.
         guess: where to begin, such as the last result; None is a hundredth of |w|/|u|.

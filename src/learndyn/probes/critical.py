@@ -111,7 +111,7 @@ def critical_learning_rate(
         x: inputs, (n, …), or batches of examples: a DataLoader, another iterable of pairs (x, y),
             or a function that returns one; y is None then.
         y: targets or labels; needed for `exact=True`, and for your own loss.
-        loss: None is `SquaredLoss(0.5)`; also your own, see docs/instruments.md.
+        loss: None is `SquaredLoss(0.5)`; also your own, see docs/formats.md.
         exact: whether to use the Hessian rather than the kernel.
         optimiser: None for gradient descent; `(optax transformation, its state)`, or a
             `torch.optim.Optimizer` (SGD, Adam, AdamW, RMSprop, Adagrad), as it is.

@@ -145,7 +145,7 @@ def hessian_top(
         x: inputs, (n, …), or batches of examples: a DataLoader, another iterable of pairs (x, y),
             or a function that returns one; y is None then.
         y: targets or labels.
-        loss: None is `SquaredLoss(0.5)`; also your own, see docs/instruments.md.
+        loss: None is `SquaredLoss(0.5)`; also your own, see docs/formats.md.
         k: number of eigenvalues.
         which: "largest", "smallest", or "both": k at each end.
         tolerance: relative tolerance of eigenvalues; 0 is machine precision.
@@ -168,7 +168,7 @@ def hessian_top(
     sought, product = 2 * k if which == "both" else k, product_of(model, x, mean)
     with progressing(product, x, progress, "Hessian", most_products(model, sought)) as product:
         found = eigen(
-            product, start_of(model), k, which=which, tolerance=tolerance, basis=basis
+            product, start_of(model, sought), k, which=which, tolerance=tolerance, basis=basis
         )  # fmt: skip
     values = known(model, "Hessian", found.values.astype(model.dtype))
     return HessianTop(values, found.residuals, found.vectors, convention)
@@ -191,7 +191,7 @@ def hessian_trace(
         x: inputs, (n, …), or batches of examples: a DataLoader, another iterable of pairs (x, y),
             or a function that returns one; y is None then.
         y: targets or labels.
-        loss: None is `SquaredLoss(0.5)`; also your own, see docs/instruments.md.
+        loss: None is `SquaredLoss(0.5)`; also your own, see docs/formats.md.
         draws: number of vectors of random signs, at least 2; None gives the exact trace, by one
             product per weight.
         key: seed.
@@ -238,7 +238,7 @@ def spectral_density(
         x: inputs, (n, …), or batches of examples: a DataLoader, another iterable of pairs (x, y),
             or a function that returns one; y is None then.
         y: targets or labels.
-        loss: None is `SquaredLoss(0.5)`; also your own, see docs/instruments.md.
+        loss: None is `SquaredLoss(0.5)`; also your own, see docs/formats.md.
         draws: number of start vectors.
         steps: products per start vector, at most the number of weights.
         key: seed.

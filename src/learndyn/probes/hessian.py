@@ -11,6 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 from learndyn.numerics.lanczos import Product
 from learndyn.probes.arguments import ArrayLike, LossLike, is_traced, known, labelled, mean_of
 from learndyn.probes.batches import Batches, batches_or_array
+from learndyn.runtime.memory import check_weights_fit
 from learndyn.runtime.precision import full_precision
 from learndyn.runtime.types import Array
 
@@ -24,9 +25,9 @@ def hessian_operator(
 
     Args:
         model: a `Model`, or an equinox or PyTorch module.
-        x: inputs, (n, …), or batches (see docs/instruments.md).
+        x: inputs, (n, …), or batches (see docs/formats.md).
         y: targets or labels.
-        loss: None is `SquaredLoss(0.5)`; also your own, see docs/instruments.md.
+        loss: None is `SquaredLoss(0.5)`; also your own, see docs/formats.md.
 
     Returns:
         A `scipy.sparse.linalg.LinearOperator`, (weights, weights), in the order of
@@ -74,8 +75,10 @@ def operator_of(model: Any, x: ArrayLike, function: Any) -> LinearOperator:
     return make(shape, matvec=product, rmatvec=product, dtype=model.dtype)
 
 
-def start_of(model: Any) -> Any:
+def start_of(model: Any, sought: int = 1) -> Any:
     """A normal vector of weights on the device, the same at every call: Lanczos begins from it."""
+    one = model.on_device(np.zeros(1))
+    check_weights_fit(one, model.size, sought + 2, "the basis of Lanczos iteration")
     return model.on_device(np.random.default_rng(0).standard_normal(model.size))
 
 

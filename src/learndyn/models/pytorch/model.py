@@ -19,6 +19,7 @@ from learndyn.models.pytorch.kernel import graph_of, kernel
 from learndyn.models.pytorch.losses import TorchLoss, TorchMean
 from learndyn.networks.parts.affine import Affine
 from learndyn.networks.parts.dense_layers import DenseLayers, kind_of
+from learndyn.runtime.memory import check_weights_fit
 from learndyn.runtime.precision import in_float64
 from learndyn.runtime.types import Array
 from learndyn.tangent.kernel import check_fits
@@ -62,6 +63,10 @@ class TorchModel:
         self, module: Any, weights: Mapping[str, Any] | None = None, *, output: Any = None
     ):
         self.module = checked(unwrapped(module))
+        if weights is None:
+            own = [w for w in self.module.parameters() if w.requires_grad]
+            count = sum(w.numel() for w in own)
+            check_weights_fit(own[0].new_zeros(1), count, 1, "a copy")
         self.weights = trainable(self.module) if weights is None else dict(weights)
         self.output = output
         self._forwards = True  # whether Hessian products use forward over reverse mode
