@@ -4,6 +4,7 @@
 from learndyn import analysis as analysis
 from learndyn import probes as probes
 from learndyn import rules as rules
+from learndyn import testing as testing
 from learndyn import theory as theory
 from learndyn.analysis import compare as compare
 from learndyn.models import Model as Model
@@ -60,6 +61,7 @@ from learndyn.rules import NaturalGradient as NaturalGradient
 from learndyn.rules import NodePerturbation as NodePerturbation
 from learndyn.rules import Optax as Optax
 from learndyn.runtime.cache import cache as cache
+from learndyn.runtime.log import log as log
 from learndyn.simulation import simulate as simulate
 from learndyn.simulation import update as update
 from learndyn.solving import solve as solve

@@ -16,6 +16,7 @@ import xarray as xr
 
 from learndyn.analysis.arguments import variable_of
 from learndyn.runtime.checks import numbers, positive, shown
+from learndyn.runtime.tables import Shown, shown_as_table
 from learndyn.runtime.types import Number
 
 EXCESS = 1e-8  # smallest η − η_crit of an excess, as in Sec. 4.4
@@ -78,6 +79,7 @@ class Match(NamedTuple):
     events: int
 
 
+@shown_as_table
 class Catapults(NamedTuple):
     """The result of `find_catapults`.
 
@@ -105,6 +107,19 @@ class Catapults(NamedTuple):
     def steps_above(self) -> int | None:
         """The number of steps with η − η_crit > 10⁻⁸: the thesis's count of catapults."""
         return None if self.excesses is None else sum(e.end - e.onset + 1 for e in self.excesses)
+
+    def _shown(self) -> Shown:
+        """The spikes, one per row, and in the caption what happened besides."""
+        texts = [f"{len(self.spikes)} spike{'' if len(self.spikes) == 1 else 's'}"]
+        texts += [f"{self.steps_above} steps above η_crit"] if self.excesses is not None else []
+        for name in ("spike", "increase", "batch"):
+            match = getattr(self, f"{name}_match")
+            if match is not None:
+                texts.append(f"{name} match {match.rate:.0%} (base rate {match.base:.0%})")
+        texts += [f"not returned since step {self.unreturned}"] * (self.unreturned is not None)
+        texts += [f"diverged at step {self.diverged_at}"] * (self.diverged_at is not None)
+        rows = [(number, *spike) for number, spike in enumerate(self.spikes, 1)]
+        return Shown("Catapults: " + "; ".join(texts), rows, ("", *Spike._fields))
 
 
 def find_catapults(

@@ -5,9 +5,12 @@ from typing import Annotated
 import typer
 
 from learndyn.cli.cite import cite
+from learndyn.cli.data import data
 from learndyn.cli.join import join
 from learndyn.cli.listing import list_studies
+from learndyn.cli.new import new
 from learndyn.cli.replicate import replicate
+from learndyn.cli.report import report
 from learndyn.cli.results import write_results
 from learndyn.cli.run import run
 from learndyn.cli.show import show
@@ -42,4 +45,7 @@ app.command()(join)
 app.command()(replicate)
 app.command()(sweep)
 app.command("results")(write_results)
+app.command()(report)
+app.command()(new)
 app.command()(cite)
+app.add_typer(data, name="data")

@@ -118,6 +118,15 @@ def linearise(model: Any) -> Taylor:
     Returns:
         A network with the same weights. At `model.weights` it has the model's outputs, gradients
         and tangent kernel; its kernel is the same at all weights.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> weights = (np.array([[2.0]]), np.array([[3.0]]))
+        >>> twin = ld.linearise(ld.Model(ld.DeepLinear([1, 1, 1]), weights))
+        >>> moved = (np.array([[2.1]]), np.array([[3.1]]))
+        >>> round(float(np.ravel(twin(moved, np.array([[1.0]])))[0]), 4)  # 6 + 0.2 + 0.3
+        6.5
     """
     return _twin(model, 1)
 

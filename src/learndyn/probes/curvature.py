@@ -156,6 +156,14 @@ def hessian_top(
     Returns:
         Values (descending), residuals, vectors, and the convention. If no tolerance is reached, as
         for an eigenvalue near 0, the iteration ends after 300 products, or 20 per eigenvalue.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> model = ld.Model(ld.Committee(1, "linear"), np.ones((1, 4)))
+        >>> top = ld.hessian_top(model, np.eye(4), np.zeros(4))
+        >>> top.values.round(6).tolist()
+        [0.0625]
     """
     tolerance, which = float(non_negative("tolerance", tolerance)), one_of("which", which, ENDS)
     basis = None if basis is None else positive_int("basis", basis)

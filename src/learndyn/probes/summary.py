@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from rich import print as printed
+from rich.console import Console
 from rich.table import Table
 
 from learndyn.models.inputs import Inputs, apart
@@ -21,6 +22,7 @@ from learndyn.probes.kernel import ntk_spectrum, split_loss
 from learndyn.problems import SquaredLoss
 from learndyn.runtime.checks import positive, positive_int
 from learndyn.runtime.memory import memory
+from learndyn.runtime.tables import Shown, shown_as_table
 from learndyn.runtime.types import Number
 from learndyn.tangent.kernel import SHARE, critical_rate
 
@@ -63,6 +65,7 @@ MEANINGS = {
 }
 
 
+@shown_as_table
 @dataclasses.dataclass(frozen=True)
 class Summary:
     """The numbers that `summary` prints.
@@ -91,14 +94,18 @@ class Summary:
 
     def table(self) -> Table:
         """The numbers as a table, one row each."""
-        table = Table(show_lines=True)
-        for column in ("quantity", "value", "meaning"):
-            table.add_column(column)
-        for field, (name, meaning, reference) in MEANINGS.items():
-            table.add_row(name, self._shown(field), f"{meaning} ({reference})")
+        table = self._shown().text()
+        table.show_lines = True
         return table
 
-    def _shown(self, field: str) -> str:
+    def _shown(self) -> Shown:
+        rows = [
+            (name, self._value(field), f"{meaning} ({reference})")
+            for field, (name, meaning, reference) in MEANINGS.items()
+        ]
+        return Shown("", rows, ("quantity", "value", "meaning"))
+
+    def _value(self, field: str) -> str:
         value, eta = getattr(self, field), self.learning_rate
         if field in self.skipped:
             return f"not computed: {self.skipped[field]}"
@@ -121,6 +128,8 @@ def summary(
     s: int = 5,
 ) -> Summary:
     """Prints a table of a network: critical rates, sharpness, kernel, split of the loss, features.
+
+    In a notebook the result is shown as a table instead, where it is the last value of a cell.
 
     What does not fit into memory, or has no meaning for the inputs or the loss, is left out, and
     the table says why. What takes more than ten seconds is announced. For outputs that depend on
@@ -171,7 +180,8 @@ def summary(
         skipped=skipped,
         **numbers,
     )
-    printed(found.table())
+    if not Console().is_jupyter:  # a notebook shows the value of its last line
+        printed(found.table())
     return found
 
 

@@ -79,6 +79,11 @@ class SquaredLoss(AbstractLoss):
 
     Args:
         scale: the factor, 1/2 by default.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.SquaredLoss(1 / 3)  # PyTorch's mean over three outputs
+        SquaredLoss(scale=0.3333333333333333)
     """
 
     scale: np.ndarray
@@ -103,6 +108,11 @@ class CrossEntropy(AbstractLoss):
     Args:
         ignore_index: a label whose examples are ignored: their loss is 0, and the mean is over the
             others, as in PyTorch. A batch of only such examples has loss 0. None ignores nothing.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.CrossEntropy(ignore_index=-100)
+        CrossEntropy(ignore_index=-100)
     """
 
     ignore_index: int | None = eqx.field(static=True)

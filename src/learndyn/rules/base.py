@@ -241,7 +241,10 @@ class AbstractGradientRule(AbstractRule):
 
 
 class AbstractSampledRule(AbstractGradientRule):
-    """A rule of which each step sees `batch` examples, fresh or drawn from a data set."""
+    """A rule of which each step sees `batch` examples, fresh or drawn from a data set.
+
+    A subclass has the fields `learning_rate`, `batch` and `sampling`, and states `estimate`.
+    """
 
     batch: eqx.AbstractVar[int]
     sampling: eqx.AbstractVar[str]
@@ -286,7 +289,10 @@ class AbstractSampledRule(AbstractGradientRule):
 
 
 class AbstractDeterministicRule(AbstractGradientRule):
-    """A rule without sampling: each step sees the population, or the whole data set."""
+    """A rule without sampling: each step sees the population, or the whole data set.
+
+    A subclass has the field `learning_rate`, and states `velocity`.
+    """
 
     @abc.abstractmethod
     def velocity(

@@ -49,6 +49,11 @@ class SGD(AbstractSampledRule):
         momentum: β of v ← β v + d, w ← w − η v, where d is the gradient, with what decays; None
             is no momentum.
         nesterov: whether w ← w − η (d + β v) instead, as in optax and PyTorch.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.SGD(0.5, batch=10)
+        SGD(learning_rate=0.5, batch=10, sampling='replacement')
     """
 
     unwritten: ClassVar[dict[str, Any]] = {

@@ -45,6 +45,13 @@ class Optax(AbstractRule):
         sampling: "replacement" or "epochs", as in `SGD`.
         estimator: a rule that provides the gradient, whatever its learning rate; None is
             backpropagation.
+
+    Example:
+        >>> import optax
+        >>> import learndyn as ld
+        >>> rule = ld.Optax(optax.adam(1e-3), batch=32, sampling="epochs")
+        >>> rule.batch_size
+        32
     """
 
     transformation: Any

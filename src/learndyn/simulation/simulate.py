@@ -94,6 +94,14 @@ def simulate(
 
     Raises:
         ValueError: for an argument that is not allowed.
+
+    Example:
+        >>> import learndyn as ld
+        >>> line = ld.TeacherStudent(ld.Isotropic(1), ld.LinearTeacher(1, [[2.0]]))
+        >>> network = ld.DeepLinear([1, 1, 1], init=ld.Aligned(0.5))
+        >>> record = ld.simulate(ld.System(line, network, ld.GradientDescent(0.1)), [0, 50])
+        >>> record["map"].dims, record["outcome"].values.tolist()
+        (('run', 'time', 'mode'), ['finished'])
     """
     instance("system", system, System, "a System")
     times, runs, key = increasing_times(times), positive_int("runs", runs), seed("key", key)

@@ -90,6 +90,14 @@ def solve(
     Raises:
         NoTheory: if no theory covers the system.
         ValueError: for times, tolerances or an order that are not allowed.
+
+    Example:
+        >>> import learndyn as ld
+        >>> line = ld.TeacherStudent(ld.Isotropic(1), ld.LinearTeacher(1, [[2.0]]))
+        >>> network = ld.DeepLinear([1, 1, 1], init=ld.Aligned(0.5))
+        >>> record = ld.solve(ld.System(line, network, ld.GradientDescent(0.1)), [0, 50])
+        >>> record["map"].values[:, 0].round(3).tolist()
+        [0.25, 2.0]
     """
     instance("system", system, System, "a System")
     times, key = increasing_times(times), seed("key", key)

@@ -25,4 +25,5 @@ from learndyn.theory.registry import THEORIES as THEORIES
 from learndyn.theory.registry import clock_of as clock_of
 from learndyn.theory.registry import find_theory as find_theory
 from learndyn.theory.registry import register as register
+from learndyn.theory.registry import theories as theories
 from learndyn.theory.registry import theory_of as theory_of

@@ -20,13 +20,35 @@ State = Any  # a theory's own pytree of order parameters
 
 
 class Refused(NamedTuple):
-    """Returned for what a theory cannot provide. The reason completes a sentence."""
+    """Returned for what a theory cannot provide.
+
+    Attributes:
+        reason: why not, as the end of a sentence.
+
+    Example:
+        >>> import learndyn as ld
+        >>> line = ld.TeacherStudent(ld.Isotropic(2), ld.LinearTeacher(1, [[1.0, 0.0]]))
+        >>> system = ld.System(line, ld.DeepLinear([2, 1]), ld.GradientDescent(0.1))
+        >>> ld.theory_of(system).noise("full")
+        Refused(reason='the deep linear theory states no diffusion')
+    """
 
     reason: str
 
 
 class Clock(NamedTuple):
-    """A unit of time: its name, its length in steps, and the factor from `drift` to per unit."""
+    """A unit of time.
+
+    Attributes:
+        unit: its name, such as "steps / N".
+        steps: its length in steps of the rule.
+        drift: what `drift` is multiplied by to be per unit of time.
+
+    Example:
+        >>> from learndyn.theory import Clock
+        >>> Clock("steps / N", 100.0, 1.0).step_numbers([0.0, 1.5]).tolist()
+        [0, 150]
+    """
 
     unit: str
     steps: float

@@ -48,6 +48,13 @@ class Overlaps(eqx.Module):
         biases: the student's biases b, (K,).
         teacher_outputs: the teacher's output weights, (M,), which never change.
         teacher_biases: the teacher's biases, (M,).
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> state = ld.Overlaps(Q=np.eye(2), R=np.zeros((2, 2)), T=np.eye(2))
+        >>> state.Q.shape  # (levels, K, K)
+        (1, 2, 2)
     """
 
     Q: Array = eqx.field(converter=_with_levels("Q"))

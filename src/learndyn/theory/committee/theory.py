@@ -78,6 +78,13 @@ class CommitteeTheory(AbstractTheory):
     Args:
         system: the system.
         resolution: (name, value) pairs for the averages of `Units`; see `resolved`.
+
+    Example:
+        >>> import learndyn as ld
+        >>> teacher = ld.Committee(1, "linear", init=ld.Orthonormal(1.0))
+        >>> system = ld.System(ld.TeacherStudent(ld.Isotropic(50), teacher), teacher, ld.SGD(0.5))
+        >>> ld.theory_of(system).landmarks()
+        {'critical_learning_rate': 2.0}
     """
 
     unwritten: ClassVar[dict[str, Any]] = {"resolution": ()}
