@@ -60,6 +60,7 @@ from learndyn.rules import GradientDescent as GradientDescent
 from learndyn.rules import NaturalGradient as NaturalGradient
 from learndyn.rules import NodePerturbation as NodePerturbation
 from learndyn.rules import Optax as Optax
+from learndyn.rules import Piecewise as Piecewise
 from learndyn.runtime.cache import cache as cache
 from learndyn.runtime.log import log as log
 from learndyn.simulation import simulate as simulate
@@ -75,6 +76,7 @@ from learndyn.tangent import tap as tap
 from learndyn.theory import Gram as Gram
 from learndyn.theory import Modes as Modes
 from learndyn.theory import NoTheory as NoTheory
+from learndyn.theory import Outputs as Outputs
 from learndyn.theory import Overlaps as Overlaps
 from learndyn.theory import Residuals as Residuals
 from learndyn.theory import Traces as Traces

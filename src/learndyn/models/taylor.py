@@ -99,6 +99,9 @@ class Taylor(AbstractNetwork):
         struct = lambda w: jax.ShapeDtypeStruct(np.shape(w), np.float64)
         return jax.tree.map(struct, self._structured(input_shape))
 
+    def affine_form(self, input_shape: tuple[int, ...]) -> tuple[AbstractNetwork, Weights] | None:
+        return (self.network, self._structured(input_shape)) if self.order == 1 else None
+
     def dim_of(self, weights: Weights) -> int:
         return self.network.dim_of(weights)
 

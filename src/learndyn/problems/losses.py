@@ -92,7 +92,7 @@ class SquaredLoss(AbstractLoss):
         self.scale = positive("scale", scale)
 
     def each(self, output: Array, target: Array, axes: int) -> Array:
-        squared = (_targets(output, target, axes) - output) ** 2
+        squared = (as_outputs(output, target, axes) - output) ** 2
         summed = jnp.sum(squared, axis=tuple(range(-axes, 0))) if axes else squared
         return jnp.asarray(self.scale).astype(output.dtype) * summed
 
@@ -152,7 +152,7 @@ class CrossEntropy(AbstractLoss):
 
     def _each(self, output: Array, target: Array, axes: int) -> Array:
         if axes == 0 or output.shape[-1] == 1:
-            single = _targets(output, target, axes)
+            single = as_outputs(output, target, axes)
             losses = jax.nn.softplus(-single * output)  # log(1 + exp(−y·f)) without overflow
             return losses if axes == 0 else losses[..., 0]
         logs = jax.nn.log_softmax(output)
@@ -198,7 +198,7 @@ def is_right(output: Array, labels: Array) -> Array:
     return predicted == labels
 
 
-def _targets(output: Array, target: Array, axes: int) -> Array:
+def as_outputs(output: Array, target: Array, axes: int) -> Array:
     """Targets as numbers in the shape of the output."""
     if not is_labels(target):
         return target.reshape(output.shape)

@@ -16,3 +16,4 @@ from learndyn.rules.natural import NaturalGradient as NaturalGradient
 from learndyn.rules.normalisation import normalise_rows as normalise_rows
 from learndyn.rules.optax import Optax as Optax
 from learndyn.rules.perturbation import NodePerturbation as NodePerturbation
+from learndyn.rules.piecewise import Piecewise as Piecewise

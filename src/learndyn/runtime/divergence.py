@@ -19,8 +19,9 @@ FACTOR = 1e5
 
 
 def largest(tree: Any) -> Array:
-    """The largest magnitude of all entries; NaN if one of them is NaN."""
-    leaves = jax.tree.leaves(tree)
+    """The largest magnitude of all entries but step counters; NaN if one of them is NaN."""
+    every = jax.tree.leaves(tree)
+    leaves = [each for each in every if not _counts(each)] or every
     # Outside compiled code NumPy is faster: JAX would compile every operation.
     xp = jnp if any(isinstance(leaf, jax.Array) for leaf in leaves) else np
     return xp.max(xp.stack([xp.max(xp.abs(leaf)) for leaf in leaves]))
@@ -53,3 +54,7 @@ def diverged_rows(rows: dict[str, np.ndarray]) -> np.ndarray:
     sizes = [np.abs(v).reshape(len(v), -1).max(axis=1) for v in rows.values()]
     size = np.max(sizes, axis=0)
     return np.cumsum(~(size <= FACTOR * max(size[0], 1.0))) > 0
+
+
+def _counts(leaf: Any) -> bool:
+    return jnp.issubdtype(jnp.result_type(leaf), jnp.integer)

@@ -22,7 +22,7 @@ from learndyn.runtime.types import Array, Number, Weights
 from learndyn.runtime.values import Value
 from learndyn.system import System
 from learndyn.theory.chain import AbstractChain
-from learndyn.theory.dynamics import Clock, Flow, Map, Noise, Refused, State
+from learndyn.theory.dynamics import STEPS, Clock, Flow, Map, Noise, Refused, Spread, State
 
 Realise = Callable[[], tuple[Weights, Weights]]
 
@@ -166,8 +166,13 @@ class AbstractTheory(Value):
     def dynamics(self, order: str) -> Flow | Map | Refused:
         """The equation of motion of the state at an order, or why there is none."""
 
-    def noise(self, order: str) -> Noise | Refused:
-        """How the state fluctuates about its flow, if the order is one."""
+    def clock(self, order: str) -> Clock:
+        """The clock of the dynamics at an order; override it where dynamics cost much."""
+        dynamics = self.dynamics(order)
+        return STEPS if isinstance(dynamics, Refused) else dynamics.clock
+
+    def noise(self, order: str) -> Noise | Spread | Refused:
+        """How the state fluctuates about its flow; or how observables scatter, if a map says so."""
         return Refused(f"the {self.name} theory states no diffusion")
 
     def chain(self) -> AbstractChain | Refused:

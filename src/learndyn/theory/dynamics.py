@@ -150,6 +150,13 @@ class Map(eqx.Module):
         """The state at the point `y`, in the map's own coordinates."""
         return y
 
+    def closed_form(self, state: State, steps: np.ndarray) -> State | None:
+        """The states after these numbers of steps, leaves (steps, …); None without a closed form.
+
+        It is called for some of the times at once, so that not all states are in memory.
+        """
+        return None
+
 
 class Noise(eqx.Module):
     """How much a state of size N fluctuates about its flow."""
@@ -161,3 +168,11 @@ class Noise(eqx.Module):
     def error(self, state: State) -> float:
         """The relative error of `diffusion` at a state; 0 if it is a closed form."""
         return 0.0
+
+
+class Spread(eqx.Module):
+    """How much observables scatter between runs, for states that say it themselves."""
+
+    @abc.abstractmethod
+    def deviations(self, state: State) -> dict[str, Array]:
+        """The standard deviations of all observables."""

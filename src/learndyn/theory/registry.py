@@ -16,12 +16,16 @@ from learndyn.system import System
 from learndyn.theory.base import AbstractTheory, NoTheory
 from learndyn.theory.committee.theory import CommitteeTheory
 from learndyn.theory.deep_linear.theory import DeepLinearTheory
-from learndyn.theory.dynamics import STEPS, Clock, Refused
+from learndyn.theory.dynamics import STEPS, Clock
+from learndyn.theory.infinite_width.theory import InfiniteWidthTheory
+from learndyn.theory.linearised.batches import LinearisedBatchTheory
+from learndyn.theory.linearised.theory import LinearisedTheory
 from learndyn.theory.perturbation.theory import PerturbationTheory
 from learndyn.theory.quadratic_model.theory import QuadraticModelTheory
 
 THEORIES: list[type[AbstractTheory]] = [
-    CommitteeTheory, DeepLinearTheory, PerturbationTheory, QuadraticModelTheory,
+    CommitteeTheory, DeepLinearTheory, PerturbationTheory, QuadraticModelTheory, LinearisedTheory,
+    LinearisedBatchTheory, InfiniteWidthTheory,
 ]  # fmt: skip
 
 
@@ -158,6 +162,5 @@ def clock_of(system: System, theory: AbstractTheory | None) -> Clock:
         Clock(unit='steps / N', steps=50.0, drift=1.0)
     """
     if theory is not None:
-        dynamics = theory.dynamics(theory.orders[0])
-        return STEPS if isinstance(dynamics, Refused) else dynamics.clock
+        return theory.clock(theory.orders[0])
     return next(filter(None, (kind.natural_clock(system) for kind in theories())), STEPS)
