@@ -23,7 +23,7 @@ from torch import nn
 
 import learndyn as ld
 
-CLASSES, TOLERANCE, TURNS = 10, 1e-3, 3
+CLASSES, TOLERANCE, TURNS = 10, 1e-3, 2
 
 
 class Size(NamedTuple):
@@ -37,7 +37,7 @@ class Size(NamedTuple):
     examples: int
 
 
-SIZES = {"cuda": Size(64, 32, 320, 8, 64, 64), "cpu": Size(8, 16, 32, 2, 16, 16)}
+SIZES = {"cuda": Size(64, 32, 320, 8, 64, 64), "cpu": Size(4, 8, 32, 1, 8, 8)}
 
 
 class Block(nn.Module):

@@ -65,10 +65,13 @@ class Batches:
                     f"y: got shape {y.shape}; allowed is one target for each of {len(x)} examples"
                 )
             first = self._shape is None
-            shape = self._shape = output_shape(self.model, x) if first else self._shape
+            if self._shape is None:
+                self._shape = output_shape(self.model, x)
+            shape = self._shape
             if first or not is_own(self.loss):
                 # Batches of texts have lengths of their own.
-                shape = (*y.shape[1 : len(shape)], shape[-1]) if len(shape) > 1 else shape
+                if 1 < len(shape) <= y.ndim:
+                    shape = (*y.shape[1 : len(shape)], shape[-1])
                 x, y = fitted(self.model, x, y, self.loss, shape)
             yield x, mean_of(self.loss, y)
 
@@ -118,7 +121,7 @@ def repeatable(source: Any) -> Any:
 
 def each_of(source: Any) -> Iterable[Any]:
     """The batches of a source."""
-    batches = source() if callable(source) else source
+    batches: Any = source() if callable(source) else source
     if not hasattr(batches, "__iter__"):
         raise ValueError(
             f"x: got a function that returns {a_kind(batches)}; allowed is one that returns an "

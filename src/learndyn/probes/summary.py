@@ -157,7 +157,7 @@ def summary(
     skipped = _left_out(model, x, k, mean.loss, source)
     spaces = positive_int("s", s)
     _announce(model, batches, mean, k, skipped)
-    given = {"x": x, "y": y} if source is None else {"x": source}
+    given: dict[str, Any] = {"x": x, "y": y} if source is None else {"x": source}
     top = float(hessian_top(model, **given, loss=loss).values[0])
     numbers: dict[str, Any] = {"kernel": None, "top_share": None, "agop_rank": None}
     if "kernel" not in skipped:

@@ -26,11 +26,11 @@ class TorchLoss:
                 f"loss: got {a_kind(function)}; allowed is SquaredLoss(scale), CrossEntropy(), a "
                 "function (outputs, y) → one loss per example, or a loss of torch.nn"
             )
+        self.function: Any = function
         self.is_mean = isinstance(function, nn.Module) and hasattr(function, "reduction")
-        if self.is_mean and function.reduction not in MEANS:
-            came = f"{type(function).__name__} with reduction={function.reduction!r}"
+        if self.is_mean and self.function.reduction not in MEANS:
+            came = f"{type(function).__name__} with reduction={self.function.reduction!r}"
             raise ValueError(f"loss: got {came}; allowed is reduction='mean'")
-        self.function = function
 
     def __repr__(self) -> str:
         return getattr(self.function, "__name__", repr(self.function))
