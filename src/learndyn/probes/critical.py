@@ -284,11 +284,11 @@ def _gauss_newton(model: Any, x: ArrayLike, y: ArrayLike | None, loss: Any) -> A
         return (kernel * (2 * scale / len(x))).astype(kernel.dtype)
     y, loss = _any_targets(model, x, loss) if y is None else (y, loss)
     blocks = mean_of(loss, y).blocks(model.outputs(x))
-    return _weighted(kernel, _roots(blocks))
+    return weighted(kernel, curvature_roots(blocks))
 
 
 @compiled_in_float64
-def _roots(blocks: Array) -> Array:
+def curvature_roots(blocks: Array) -> Array:
     """A^½ of every example, (n, k, k)."""
     # A is positive semidefinite for convex losses, up to rounding, which is cut off.
     values, vectors = dense.eigh(blocks)
@@ -296,7 +296,8 @@ def _roots(blocks: Array) -> Array:
     return jnp.einsum("nij,nj,nkj->nik", vectors, roots, vectors)
 
 
-def _weighted(kernel: Array, roots: Array) -> Array:
+def weighted(kernel: Array, roots: Array) -> Array:
+    """A^½ K A^½ as a matrix."""
     n, k, _ = roots.shape
     rows = (roots @ kernel.reshape(n, k, n * k)).reshape(n * k, n, k)
     columns = rows.transpose(1, 2, 0)

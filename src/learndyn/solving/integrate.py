@@ -152,7 +152,7 @@ def iterate(
         return {**observables, **{f"{name}_std": std for name, std in stds.items()}}, kept
 
     step = lambda _, y: steps_of.advance(y)
-    read = lambda _, y: (keep(y), has_diverged(y, bound))
+    read = lambda _, y: ((keep(y), has_diverged(y, bound)), y)
     return record_steps(step, read, y, first, targets, count)
 
 

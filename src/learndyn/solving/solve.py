@@ -65,7 +65,9 @@ def solve(
             on the same time axis; "finite" (committees), the exact mean of one step, iterated. It
             is closed for linear students; otherwise it neglects the feedback of the fluctuations,
             which is of the same order 1/N. Two linear layers have "finite", which does not neglect
-            2 against the sizes, and "wide", the limit of a wide hidden layer.
+            2 against the sizes, and "wide", the limit of a wide hidden layer. Committees with
+            momentum have "inertial", the limit of large N at a fixed N (1 − momentum), which is the
+            better one if momentum is near 1; "full" is the limit at a fixed momentum.
         fluctuations: whether to predict, for every observable, the standard deviation of a
             run at size N (`<name>_std`), by the linear-noise equation of committees under
             SGD; for orders "full" and "flow" and at most 2000 state variables. The tolerance of the

@@ -258,20 +258,26 @@ class AbstractTheory(Value):
         return {name: self.units[name] for name in self.landmarks(**arguments)}
 
 
-def beyond_gradient(rule: Any, *, decay: bool = False) -> str | None:
+def beyond_gradient(
+    rule: Any, *, decay: bool = False, schedule: bool = False, momentum: bool = False
+) -> str | None:
     """Why a theory of plain gradient steps does not cover a rule; None if it may.
 
     Args:
         rule: the rule.
         decay: whether the theory covers weight decay.
+        schedule: whether the theory covers learning rates that change.
+        momentum: whether the theory covers momentum.
 
     Returns:
         The reason.
     """
-    if rule.inertia is not None:
+    if not momentum and rule.inertia is not None:
         return "the rule has momentum, whose velocity is not part of the state"
     if not decay and getattr(rule, "decay", None) is not None:
         return "the rule has weight decay, which the equations leave out"
+    if not schedule and callable(getattr(rule, "learning_rate", None)):
+        return "the rule has a learning rate that changes, which the equations leave out"
     return None
 
 
