@@ -50,6 +50,7 @@ from learndyn.problems import PowerLaw as PowerLaw
 from learndyn.problems import Spectrum as Spectrum
 from learndyn.problems import SquaredLoss as SquaredLoss
 from learndyn.problems import TeacherStudent as TeacherStudent
+from learndyn.records import Rows as Rows
 from learndyn.records import load as load
 from learndyn.records import save as save
 from learndyn.rules import KFAC as KFAC
@@ -60,6 +61,7 @@ from learndyn.rules import NaturalGradient as NaturalGradient
 from learndyn.rules import NodePerturbation as NodePerturbation
 from learndyn.rules import Optax as Optax
 from learndyn.runtime.cache import cache as cache
+from learndyn.runtime.interruption import Cancelled as Cancelled
 from learndyn.simulation import simulate as simulate
 from learndyn.simulation import update as update
 from learndyn.solving import solve as solve
