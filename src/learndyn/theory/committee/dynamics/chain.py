@@ -101,7 +101,6 @@ class CommitteeChain(AbstractChain):
     teacher_units: int = eqx.field(static=True)
     batch: int = eqx.field(static=True)
     train: tuple[str, ...] = eqx.field(static=True)
-    noisy: bool = eqx.field(static=True)
     scarce: bool = eqx.field(static=True)
     roots: np.ndarray
     counts: np.ndarray
@@ -116,7 +115,7 @@ class CommitteeChain(AbstractChain):
         assert rule.batch is not None
         K, M, L, N = student.units, teacher.units, spectrum.levels, spectrum.dim
         self.units, self.teacher_units, self.batch = K, M, rule.batch
-        self.train, self.noisy = student.train, bool(problem.label_noise > 0)
+        self.train = student.train
         self.scarce = bool(np.any(spectrum.counts < K + M))
         self.roots, self.counts = np.sqrt(spectrum.values), spectrum.counts.astype(np.float64)
         self.networks, self.noise = (Parts.of(student), Parts.of(teacher)), problem.label_noise
@@ -137,7 +136,8 @@ class CommitteeChain(AbstractChain):
         rest = spectrum.counts - K - M - np.arange(m)[:, None]
         self.degrees = np.maximum(rest, 0).astype(np.float64).ravel()
         below = L * m * (m - 1) // 2
-        self.normals = self.batch * (K + M) * L + below + self.noisy * self.batch
+        # Label noise is drawn even where it is zero, so that all its sizes share one program.
+        self.normals = self.batch * (K + M) * L + below + self.batch
 
     def begin(self, state: Overlaps) -> tuple[Constants, Coordinates]:
         """Coordinates in the frame; the teacher's rows, then the student's, fill its axes."""
@@ -189,15 +189,14 @@ class CommitteeChain(AbstractChain):
         moved = S + s * cross + s**2 * rest
         return Coordinates(U + s * jnp.sum(d * g_T[:, None], axis=0), moved, *parts)
 
-    def _split(self, normals: Array) -> tuple[Array, Array, Array | None]:
+    def _split(self, normals: Array) -> tuple[Array, Array, Array]:
         """The normals of a step: input components, entries of A below its diagonal, label noise."""
-        noise = normals[len(normals) - self.batch :] if self.noisy else None
         size = self.batch * (self.units + self.teacher_units) * len(self.roots)
-        end = len(normals) - self.noisy * self.batch
-        return normals[:size], normals[size:end], noise
+        end = len(normals) - self.batch
+        return normals[:size], normals[size:end], normals[end:]
 
     def _moved_parts(
-        self, constants: Constants, now: Coordinates, x: Array, y: Array, noise: Array | None
+        self, constants: Constants, now: Coordinates, x: Array, y: Array, noise: Array
     ) -> tuple[Array, tuple[Array | None, Array | None]]:
         """δ, (b, K, runs), and outputs and biases after the step."""
         student, teacher = self.networks
@@ -209,7 +208,7 @@ class CommitteeChain(AbstractChain):
             units if weights is None else weights * units, axis=1
         )
         gap = teacher.scale * summed(t, teacher.g(y)) - student.scale * summed(v, values)
-        e = (gap if noise is None else gap + self.noise * noise)[:, None]
+        e = (gap + self.noise * noise)[:, None]
         delta = slopes * e if v is None else v * slopes * e
         outputs, biases = now.outputs, now.biases
         if "outputs" in self.train:
