@@ -4,10 +4,10 @@ import inspect
 import math
 
 import pytest
+from tests.odd_values.calls import CALLS
 
 import learndyn as ld
 from learndyn.runtime.bounds import _KNOWN
-from tests.odd_values.calls import CALLS
 
 CASES = [(kind, name) for kind, bounds in _KNOWN.items() for name in bounds]
 
