@@ -71,10 +71,11 @@ def watched(system, key: int, horizon: int) -> None:
     ld.simulate(system, np.arange(9 * horizon), key=key, probes=probes)
 
 
-RATES = [{"rate": 0.3}, {"rate": 0.007}]
+RATES: list[dict[str, Any]] = [{"rate": 0.3}, {"rate": 0.007}]
+SIZES = [*RATES, {"noise": 0.3}, {"N": 57}, {"std": 0.5}]
 SLIDERS: dict[str, tuple[Callable, Callable, list[dict[str, Any]]]] = {
-    "committee": (committee, shown, [*RATES, {"noise": 0.3}, {"N": 57}, {"std": 0.5}, {"norm": 2}]),
-    "committee in training": (committee, trained, [*RATES, {"noise": 0.3}, {"N": 57}, {"std": 0.5}]),
+    "committee": (committee, shown, [*SIZES, {"norm": 2}]),
+    "committee in training": (committee, trained, SIZES),
     "spectra": (spectrum, shown, [*RATES, {"exponent": 0.4}, {"N": 44}]),
     "deep linear": (deep, shown, [*RATES, {"values": (2.0, 0.5)}, {"power": 0.9}, {"power": 0.1},
                                   {"strength": 0.6}]),
