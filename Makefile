@@ -12,7 +12,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.1
 
-.PHONY: demo test test-defaults test-all test-torch check format bench bench-torch results lock docs clean
+.PHONY: demo test test-defaults test-all test-torch test-browser check format bench bench-torch results lock docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/learndyn run bocchi2026escape/fig1 --preset quick --out $(DEMO)
@@ -34,6 +34,12 @@ test-all: $(VENV)/.installed-dev
 # PyTorch is an extra: its tests are left out of `make test` where it is not installed.
 test-torch: $(VENV)/.installed-torch
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu" tests/pytorch
+
+# The explorer in Debian's browser, which is installed if there is none (that takes root).
+test-browser: export XLA_FLAGS ?= --xla_cpu_use_fusion_emitters=false
+test-browser: $(VENV)/.installed-browser
+	@command -v chromium > /dev/null || (apt-get update && apt-get install -y --no-install-recommends chromium)
+	LEARNDYN_BROWSER=$$(command -v chromium) $(BIN)/python -m pytest tests/browser
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -89,6 +95,10 @@ $(VENV)/.installed-dev: pyproject.toml requirements.lock | $(VENV)/bin/python
 
 $(VENV)/.installed-torch: pyproject.toml requirements.lock | $(VENV)/bin/python
 	$(PIP) install -c requirements.lock -e ".[dev-torch]"
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev
+
+$(VENV)/.installed-browser: pyproject.toml requirements.lock | $(VENV)/bin/python
+	$(PIP) install -c requirements.lock -e ".[dev-browser]"
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev
 
 $(VENV)/.installed-docs: pyproject.toml requirements.lock | $(VENV)/bin/python

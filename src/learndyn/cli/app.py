@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from learndyn.cli.cite import cite
+from learndyn.cli.explore import explore
 from learndyn.cli.join import join
 from learndyn.cli.listing import list_studies
 from learndyn.cli.replicate import replicate
@@ -42,4 +43,5 @@ app.command()(join)
 app.command()(replicate)
 app.command()(sweep)
 app.command("results")(write_results)
+app.command()(explore)
 app.command()(cite)

@@ -100,7 +100,8 @@ class Recording:
                 np.isfinite(value[kept]), value[kept], np.nan
             )
         if self._on_rows is not None:
-            self._tell(self._on_rows, *place, slice(first, first + count), list(values))
+            start, runs = place
+            self._tell(self._on_rows, start, runs, slice(first, first + count), list(values))
         return bool(np.any(lost == len(self.times)))
 
     def end(self, place: tuple[Any, ...], outcome: Outcome) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 import learndyn
 from learndyn.problems import Spectrum
-from learndyn.runtime.checks import instance, seed
+from learndyn.runtime.checks import instance, one_of, seed
 from learndyn.runtime.times import increasing_times
 from learndyn.runtime.values import Value, written
 from learndyn.system.encoding import encode
@@ -16,11 +16,18 @@ from learndyn.system.names import qualified
 from learndyn.system.system import System
 
 WIDTH = 88  # a call that would be longer has an argument per line
+METHODS = ("auto", "direct", "reduced", "flow")  # of `simulate`
 HEAD = "import numpy as np\n\nimport learndyn as ld\n\n"
 
 
 def code_of(
-    system: System, times: Any = None, *, key: int = 0, runs: int = 0, runs_key: int = 1
+    system: System,
+    times: Any = None,
+    *,
+    key: int = 0,
+    runs: int = 0,
+    runs_key: int = 1,
+    method: str = "auto",
 ) -> str:
     """The Python program that makes a system, and if times are given, computes its curves.
 
@@ -30,6 +37,7 @@ def code_of(
         key: seed of the start.
         runs: how many networks to train and compare; 0 leaves `simulate` out.
         runs_key: seed of `simulate`.
+        method: the engine of `simulate`.
 
     Returns:
         The text. Executed, it defines `system`, and `start`, `times`, `theory` and `runs` if it
@@ -54,6 +62,7 @@ def code_of(
     """
     instance("system", system, System, "a System")
     key, runs, runs_key = seed("key", key), seed("runs", runs), seed("runs_key", runs_key)
+    one_of("method", method, METHODS)
     lost = system.not_in_json()
     if lost:
         raise ValueError(f"system: got one whose text lacks {lost[0]}; allowed is all of it")
@@ -61,16 +70,18 @@ def code_of(
     lines = [f"{name} = {_text(part, len(name) + 3)}" for name, part in parts.items()]
     lines += ["system = ld.System(problem, network, rule)"]
     if times is not None:
-        lines += _computing(increasing_times(times), key, runs, runs_key)
+        how = "" if method == "auto" else f', method="{method}"'
+        options = f"runs={runs}, key={runs_key}{how}" if runs else ""
+        lines += _computing(increasing_times(times), key, options)
     return HEAD + "\n".join(lines) + "\n"
 
 
-def _computing(times: np.ndarray, key: int, runs: int, runs_key: int) -> Iterator[str]:
+def _computing(times: np.ndarray, key: int, runs: str) -> Iterator[str]:
     yield f"start = ld.start(system, key={key})"
     yield f"times = {_times(times)}"
     yield "theory = ld.solve(system, times, start=start)"
     if runs:
-        yield f"runs = ld.simulate(system, times, start=start, runs={runs}, key={runs_key})"
+        yield f"runs = ld.simulate(system, times, start=start, {runs})"
         yield "print(ld.compare(theory, runs).verdict)"
 
 
