@@ -33,10 +33,10 @@ class Explorer:
         self.address = self.process.stdout.readline().strip()
 
     def workers(self):
-        """The numbers of its computing processes: those that have more than one thread."""
+        """The numbers of its computing processes."""
         children = pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/children")
         pids = [int(pid) for file in children for pid in file.read_text().split()]
-        return [pid for pid in pids if b"resource_tracker" not in _command(pid)]
+        return [pid for pid in pids if b"spawn_main" in _command(pid)]
 
     def end(self):
         self.process.send_signal(signal.SIGINT)

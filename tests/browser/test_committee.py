@@ -1,5 +1,6 @@
 """The first page as a person uses it: sliders, runs, stop, recovery, code, files."""
 
+import json
 import os
 import signal
 
@@ -17,9 +18,8 @@ LONG = "#committee?K=2&M=2&horizon=2000&N=10000&runs=8&eta=0.5&std=0.1"
 
 def values_of(look):
     query = dict(pair.split("=") for pair in look("location.hash").split("?")[1].split("&"))
-    known = starts(PAGES["committee"].controls)
-    kind = lambda start: (lambda text: text == "true") if isinstance(start, bool) else type(start)
-    return {name: kind(start)(query[name]) for name, start in known.items()}
+    known, texts = starts(PAGES["committee"].controls), ("activation",)
+    return {name: query[name] if name in texts else json.loads(query[name]) for name in known}
 
 
 def theory_of(values):

@@ -161,9 +161,9 @@ def test_bad_messages_are_refused_in_words(served):
         assert json.loads(await socket.read_message())["kind"] == "ready"
         values = starts(PAGES["committee"].controls)
         odd = [{"eta": 1e9}, {"K": 2.5}, {"N": "5"}, {"activation": "exec"}, {"noise": None}]
-        messages = [*BAD, *(json.dumps({"kind": "show", "number": 1, "page": "committee",
-                                        "values": {**values, **each}}) for each in odd)]  # fmt: skip
-        messages += ['{"kind": "show", "number": 1, "page": "committee", "values": {"eta": NaN}}']
+        asked = lambda values: {"kind": "show", "number": 1, "page": "committee", "values": values}
+        messages = [*BAD, *(json.dumps(asked({**values, **each})) for each in odd)]
+        messages.append('{"kind": "show", "number": 1, "page": "committee", "values": NaN}')
         for message in messages:
             await socket.write_message(message)
             answer = json.loads(await socket.read_message())

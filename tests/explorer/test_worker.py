@@ -2,6 +2,7 @@
 
 import threading
 import time
+from typing import ClassVar
 
 import pytest
 
@@ -20,7 +21,7 @@ class Page(AbstractPage):
     """A page whose slow shapes wait until they are told to go on."""
 
     name, title, about = "page", "Page", "for tests"
-    controls = {
+    controls: ClassVar = {
         "x": Slider("x", 0, 9, 1),
         "size": Slider("size", 0, 9, 1, whole=True, compiles=True),
     }

@@ -174,7 +174,7 @@ class Pool:
             if visitor in self._training:
                 self._training.discard(visitor)
                 text = "the process that trained the networks has ended; start it again"
-                self._answer(visitor, "error", self._shown[visitor].number, text=text)
+                self._answer(visitor, "error", 0, text=text)
             self._answer(visitor, "restarting", self._shown[visitor].number)
         if process.ready:
             self._grow()

@@ -15,7 +15,8 @@ if TYPE_CHECKING:  # the server never imports JAX
 
     from learndyn import Rows, System
 
-POINTS = 161  # of every curve: another number could need other programs
+POINTS = 161  # of a curve
+MANY = 50  # steps between two times: whether they lie on steps then makes no difference
 RUNS_KEY = 1  # the seed of trained networks
 
 
@@ -95,6 +96,17 @@ class AbstractPage(abc.ABC):
             controls[name]["start"] = control.start
         texts = {text: getattr(cls, text) for text in ("name", "title", "about")}
         return {**texts, "equation": cls.equation, "source": cls.source, "controls": controls}
+
+
+def on_steps(end: float | int, per_time: int) -> "np.ndarray":
+    """About POINTS times up to `end`, which lie on steps where steps are few."""
+    import numpy as np
+
+    steps = int(end * per_time)
+    if steps >= MANY * POINTS:
+        return np.linspace(0.0, end, POINTS)
+    apart = -(-steps // (POINTS - 1))
+    return np.linspace(0.0, apart * (steps // apart) / per_time, steps // apart + 1)
 
 
 class AbstractSystemPage(AbstractPage):

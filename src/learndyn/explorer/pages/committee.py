@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from learndyn.explorer.controls import Choice, Control, Flag, Slider, Values
-from learndyn.explorer.pages.base import POINTS, AbstractSystemPage
+from learndyn.explorer.pages.base import AbstractSystemPage, on_steps
 from learndyn.explorer.pages.tables import landmarks
 from learndyn.explorer.views import Axis, Chart, Mark, Series, View
 
@@ -52,9 +52,7 @@ class Committee(AbstractSystemPage):
         return ld.System(problem, student, ld.SGD(values["eta"]))
 
     def times(self, values: Values) -> "np.ndarray":
-        import numpy as np
-
-        return np.linspace(0.0, values["horizon"], POINTS)
+        return on_steps(values["horizon"], values["N"])
 
     def view(self, values: Values, system: "System", theory: "xr.Dataset") -> View:
         import learndyn as ld
