@@ -131,7 +131,7 @@ class AbstractSystemPage(AbstractPage):
         import learndyn as ld
 
         system = self.system(values)
-        start = ld.start(system, key=values["key"])
+        start = ld.start(system, key=self._key(values))
         return system, ld.solve(system, self.times(values), start=start, **options)
 
     def show(self, values: Values, folders: Mapping[str, str]) -> View:
@@ -143,7 +143,7 @@ class AbstractSystemPage(AbstractPage):
         view.status = f"{theory.attrs['coverage']}: {theory.attrs['coverage_reason']}"
         if ended != "finished":
             view.notes.append(f"The theory {ended} at time {float(theory['diverged_at']):.4g}.")
-        options = {"key": values["key"], "runs": self._number(values), "runs_key": RUNS_KEY}
+        options = {"key": self._key(values), "runs": self._number(values), "runs_key": RUNS_KEY}
         options |= self.simulating(values)
         view.code = ld.code_of(system, self.times(values), **options)
         view.trains = "Train networks" if self.runs else "Train the network"
@@ -155,7 +155,7 @@ class AbstractSystemPage(AbstractPage):
         told = {"cancel": training.cancel, "progress": training.progress}
         system, theory = self.solved(values, cancel=training.cancel, **self.solving(values))
         options = {"runs": self._number(values), "key": RUNS_KEY, **self.simulating(values)}
-        start, times = ld.start(system, key=values["key"]), self.times(values)
+        start, times = ld.start(system, key=self._key(values)), self.times(values)
         told["on_rows"] = training.on_rows
         runs = ld.simulate(system, times, start=start, **options, **told)
         comparison = ld.compare(theory, runs)
@@ -173,6 +173,9 @@ class AbstractSystemPage(AbstractPage):
     def simulating(self, values: Values) -> dict[str, Any]:
         """Options of `simulate`."""
         return {}
+
+    def _key(self, values: Values) -> int:
+        return values.get("key", 0)
 
     def _number(self, values: Values) -> int:
         return values["runs"] if self.runs else 1

@@ -79,8 +79,9 @@ export class Chart {
     const of = index === null || index === undefined ? {run: "--run", edge: "--theory"}[series.style] ?? "--theory"
       : `--c${index % COLOURS}`;
     const width = {theory: 2.5, run: 1.2, edge: 0.5}[series.style] ?? 1.6;
-    return {label: series.name, stroke: colour(of), width, dash: series.dashed ? [7, 4] : undefined,
-      points: {show: false}};
+    const points = series.style === "points";
+    return {label: series.name, stroke: colour(of), width: points ? 0 : width,
+      dash: series.dashed ? [7, 4] : undefined, points: {show: points, size: 5, fill: colour(of)}};
   }
 
   #options(series, log) {
