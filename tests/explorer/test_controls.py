@@ -10,7 +10,7 @@ from learndyn.explorer.controls import Slider, checked, starts
 from learndyn.explorer.pages import PAGES
 from learndyn.explorer.views import Axis, Chart, plain
 
-ODD = [None, True, "5", [1], {}, math.nan, math.inf, -math.inf, 10**400, -1e9, "a\0b", "x" * 301]
+ODD = [None, True, "many", [1], {}, math.nan, math.inf, -math.inf, 10**400, -1e9, "a\0b", "x" * 301]
 
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
