@@ -64,6 +64,17 @@ def test_times_are_exact(times):
     )
 
 
+@pytest.mark.parametrize("exponent", [0.7, 1.0, 1 / 3])
+def test_spectra_are_exact_and_power_laws_are_seen(exponent):
+    for spectrum in (ld.PowerLaw(12, 3, exponent), ld.Spectrum([2.0, 1.0], [1, 3])):
+        problem = ld.TeacherStudent(spectrum, ld.Committee(1, "linear"))
+        system = ld.System(problem, ld.Committee(1, "linear"), ld.SGD(0.1))
+        text = ld.code_of(system)
+        assert executed(text)["system"].to_json() == system.to_json()
+        law = spectrum.levels == 3 and exponent != 1 / 3
+        assert (f"PowerLaw(12, 3, {exponent})" in text) == law
+
+
 def test_what_no_text_contains_is_said():
     network = ld.Committee(2, lambda h: jnp.sin(h))
     system = ld.System(committee().problem, network, ld.SGD(0.1))

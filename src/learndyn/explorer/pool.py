@@ -67,7 +67,7 @@ class Pool:
         self,
         folders: Mapping[str, str],
         prepare: Callable[[], object],
-        deliver: Callable[[str, dict[str, Any]], None],
+        deliver: Callable[[str, dict[str, Any]], object],
         soon: Callable[..., Any],
         later: Callable[..., Any],
     ):

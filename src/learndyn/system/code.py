@@ -1,5 +1,6 @@
 """A system as the Python program that makes it, and that computes its curves."""
 
+import contextlib
 import inspect
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import learndyn
-from learndyn.problems import Spectrum
+from learndyn.problems import PowerLaw, Spectrum
 from learndyn.runtime.checks import instance, one_of, seed
 from learndyn.runtime.times import increasing_times
 from learndyn.runtime.values import Value, written
@@ -120,6 +121,12 @@ def _spectrum(spectrum: Spectrum) -> str:
     """A spectrum by the function that gives it, if there is one that can be seen."""
     if spectrum.levels == 1 and spectrum.values[0] == 1.0:
         return f"ld.Isotropic({spectrum.dim})"
+    if spectrum.levels > 1:
+        # What was asked for has fewer digits than that.
+        exponent = float(round(np.log2(spectrum.values[0] / spectrum.values[1]) - 1, 9))
+        with contextlib.suppress(ValueError):  # no power law has these numbers
+            if encode(PowerLaw(spectrum.dim, spectrum.levels, exponent)) == encode(spectrum):
+                return f"ld.PowerLaw({spectrum.dim}, {spectrum.levels}, {exponent!r})"
     return f"ld.Spectrum({spectrum.values.tolist()}, {spectrum.counts.tolist()})"
 
 

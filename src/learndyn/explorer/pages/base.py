@@ -61,7 +61,7 @@ class AbstractPage(abc.ABC):
     about: ClassVar[str]
     equation: ClassVar[str] = ""
     source: ClassVar[str] = ""
-    controls: ClassVar[Mapping[str, Control]]
+    controls: ClassVar[dict[str, Control]]
 
     @abc.abstractmethod
     def show(self, values: Values, folders: Mapping[str, str]) -> View:
@@ -143,9 +143,8 @@ class AbstractSystemPage(AbstractPage):
         view.status = f"{theory.attrs['coverage']}: {theory.attrs['coverage_reason']}"
         if ended != "finished":
             view.notes.append(f"The theory {ended} at time {float(theory['diverged_at']):.4g}.")
-        options = {"key": self._key(values), "runs": self._number(values), "runs_key": RUNS_KEY}
-        options |= self.simulating(values)
-        view.code = ld.code_of(system, self.times(values), **options)
+        runs = {"runs": self._number(values), "runs_key": RUNS_KEY, **self.simulating(values)}
+        view.code = ld.code_of(system, self.times(values), key=self._key(values), **runs)
         view.trains = "Train networks" if self.runs else "Train the network"
         return view
 

@@ -78,11 +78,10 @@ class Catapult(AbstractPage):
         view.hints["ratio"] = f"η = {rate:.3g}"
         above = found.steps_above
         rows = [
-            ("steps with η > η_crit", "unknown" if above is None else f"{above} of {len(step)}")
+            ("spikes of the loss", str(len(found.spikes))),
+            ("steps with η > η_crit", "unknown" if above is None else f"{above} of {len(step)}"),
         ]
-        view.tables = [
-            Table("Found", ("", ""), [("spikes of the loss", str(len(found.spikes))), *rows])
-        ]
+        view.tables = [Table("Found", ("event", "number"), rows)]
         return view
 
     def records(self, values: Values) -> "Mapping[str, xr.Dataset]":

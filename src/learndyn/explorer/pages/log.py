@@ -49,8 +49,9 @@ class Log(AbstractPage):
             name: columns[column][: len(loss)] for name, known in
             (("rate", RATE), ("critical_rate", CRITICAL)) if (column := _first(known, names))
         }  # fmt: skip
-        both = rates if len(rates) == 2 else {}
-        found = ld.analysis.find_catapults(loss, rise=values["rise"], **both)
+        both = {name: curve for name, curve in rates.items() if len(rates) == 2}
+        rise, rate, critical = values["rise"], both.get("rate"), both.get("critical_rate")
+        found = ld.analysis.find_catapults(loss, rise=rise, rate=rate, critical_rate=critical)
         shaded = spans(found, steps)
         thin = slice(None, None, -(-len(steps) // MOST_POINTS))
         view = View(notes=story(found), offers={"variable": names})

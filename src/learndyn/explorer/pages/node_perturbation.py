@@ -66,7 +66,7 @@ class NodePerturbation(AbstractSystemPage):
             view.charts.append(Chart("Weight norms", Axis(TIME), Axis("squared norm"), time, norms))
             view.charts.append(_plane(theory))
         view.tables = [landmarks(found.landmarks(), found.landmark_units())]
-        view.hints["ratio"] = f"η = {float(system.rule.learning_rate):.3g}"
+        view.hints["ratio"] = f"η = {values['ratio'] * self._critical(values):.3g}"
         return view
 
     def _critical(self, values: Values) -> float:

@@ -143,9 +143,7 @@ def _claims(result: Mapping[str, Any]) -> list[Table]:
             for c in claims if str(c.get("kind")) == kind
         ]  # fmt: skip
         heads = ("status", "statement", "source", *numbers, "why")
-        tables.append(
-            Table({"erratum": "Errata", "claim": "Claims"}.get(kind, f"{kind}s"), heads, rows)
-        )
+        tables.append(Table(TITLES.get(kind, kind), heads, rows))
     return tables
 
 

@@ -85,7 +85,7 @@ export class Chart {
   }
 
   #options(series, log) {
-    const ink = colour("--ink"), grid = {stroke: colour("--line"), width: 0.7}, spec = this.#spec;
+    const ink = colour("--ink"), grid = {stroke: colour("--grid"), width: 1}, spec = this.#spec;
     const axis = (label, logged, size) => ({label, labelSize: 24, size, stroke: ink, grid, ticks: grid,
       labelFont: "13px sans-serif", font: "12px sans-serif",
       values: (_, splits) => splits.map(v => v === null || (logged && Math.abs(Math.log10(v) - Math.round(Math.log10(v))) > 1e-9) ? "" : short(v))});
@@ -140,7 +140,7 @@ export class Chart {
     this.legend.replaceChildren(...(shown.length > 12 ? [] : shown.map(s => {
       const swatch = element("span", {className: s.dashed ? "swatch dashed" : "swatch"});
       swatch.style.borderColor = this.#line(s).stroke;
-      return element("span", {}, swatch, s.style === "run" ? `${this.#runs.length} networks` : s.name);
+      return element("span", {}, swatch, s.style === "run" ? `${this.#runs.length} network${this.#runs.length === 1 ? "" : "s"}` : s.name);
     })));
     const ends = shown.slice(0, 6).map(s => {
       const known = s.y.filter(v => v !== null && v !== undefined);
