@@ -12,7 +12,10 @@ export OPENBLAS_NUM_THREADS ?= 1
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.1
 
-.PHONY: demo test test-defaults test-all test-torch test-browser check format bench bench-torch results lock docs clean
+# The wheel and the source archive, each tried in an empty environment.
+ARCHIVES := rm -rf dist && $(BIN)/python -m build --quiet && $(BIN)/python tests/packaging/try_archive.py
+
+.PHONY: demo test test-defaults test-all test-torch test-browser dist dist-newest dist-oldest check format bench bench-torch results lock docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/learndyn run bocchi2026escape/fig1 --preset quick --out $(DEMO)
@@ -30,10 +33,19 @@ test-defaults: $(VENV)/.installed-dev
 
 test-all: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu"
+	$(MAKE) dist
 
 # PyTorch is an extra: its tests are left out of `make test` where it is not installed.
 test-torch: $(VENV)/.installed-torch
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu" tests/pytorch
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu" tests/pytorch tests/test_pages.py
+
+dist: dist-newest dist-oldest
+
+dist-newest: $(VENV)/.installed-dev
+	$(ARCHIVES) dist/*.whl --versions newest
+
+dist-oldest: $(VENV)/.installed-dev
+	$(ARCHIVES) dist/*.tar.gz --versions oldest
 
 # The explorer in Debian's browser, which is installed if there is none (that takes root).
 test-browser: export XLA_FLAGS ?= --xla_cpu_use_fusion_emitters=false

@@ -72,6 +72,26 @@ def test_list_is_one_line_a_study(ran):
     assert any(line.startswith("bocchi2026escape/fig1 ") for line in lines)
 
 
+def test_list_takes_a_word_and_a_paper(ran):
+    _, out, _ = ran("list", "CATAPULT", "--paper", "zhu2024quadratic")
+    assert out and all(line.startswith("zhu2024quadratic/") for line in out.splitlines())
+    assert all("catapult" in line.casefold() for line in out.splitlines())
+    rows = json.loads(ran("list", "--paper", "curvature2020linear", "--json")[1])
+    assert {row["paper"] for row in rows} == {"curvature2020linear"}
+    assert [row["title"] for row in rows if row["name"] == "curvature2020linear/fig1"] == [
+        registry.title("curvature2020linear/fig1")
+    ]
+    assert "got 'nosuchword'; allowed" in refusal("list", "nosuchword")
+    assert "--paper: got 'nobody'" in refusal("list", "--paper", "nobody")
+
+
+def test_list_groups_by_paper_on_a_terminal(ran, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    _, out, _ = ran("list", "--paper", "curvature2020linear")
+    assert out.splitlines()[:2] == ["", "curvature2020linear"]
+    assert any(line.startswith("  fig1 ") for line in out.splitlines())
+
+
 def test_cite(ran):
     code, out, _ = ran("cite", "bocchi2026escape")
     assert code == 0 and "@article{bocchi2026escape" in out

@@ -1,6 +1,7 @@
 """What the site is written from: public names and kept results."""
 
 import importlib
+import inspect
 import pathlib
 import re
 import sys
@@ -8,6 +9,7 @@ import sys
 import pytest
 
 import learndyn as ld
+from learndyn.theory.registry import THEORIES
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 
@@ -27,8 +29,25 @@ def test_every_public_name_has_one_place_and_a_first_sentence(part):
         assert names.group_of(address, each) in names.GROUPS, address
         assert reference.summary(each) or not callable(each), address
     homes = {id(each) for each in public.values()}
-    rooms = ("analysis", "probes", "rules", "theory", "__version__")
+    rooms = ("analysis", "probes", "rules", "testing", "theory", "__version__")
     assert all(id(getattr(ld, name)) in homes for name in ld.__all__ if name not in rooms)
+
+
+def described(text: str) -> set[str]:
+    """The names that a docstring describes under Args or Attributes."""
+    parts = re.findall(r"^(?:Args|Attributes):\n((?:    .*\n|\n)*)", text + "\n", re.M)
+    heads = [h for part in parts for h in re.findall(r"^    (\*{0,2}\w[\w, *]*):", part, re.M)]
+    return {name.strip().lstrip("*") for head in heads for name in head.split(",")}
+
+
+def test_every_parameter_of_a_public_name_is_described(part):
+    for address, each in part("names").public().items():
+        if not callable(each) or (isinstance(each, type) and issubclass(each, BaseException)):
+            continue
+        taken = getattr(each, "_fields", None) or inspect.signature(each).parameters
+        plain = {name for name in taken if name not in ("args", "kwargs")}
+        missing = plain - described(inspect.getdoc(each) or "")
+        assert not missing, f"{address}: {missing}"
 
 
 def test_anchors_of_errata_differ_and_every_study_is_shown(part, tmp_path):
@@ -39,6 +58,17 @@ def test_anchors_of_errata_differ_and_every_study_is_shown(part, tmp_path):
     for name in registry.names():
         paper, figure = name.split("/")
         assert f"\n## {figure}\n" in (tmp_path / f"{paper}.md").read_text("utf-8"), name
+
+
+def test_the_tables_of_coverage_have_every_theory(part, tmp_path):
+    coverage = part("coverage")
+    coverage.write(tmp_path)
+    page = (tmp_path / "coverage.md").read_text("utf-8")
+    for kind in THEORIES:
+        assert f"| {kind.name} | " + ", ".join(f'"{order}"' for order in kind.orders) in page
+    pairs = [("erf", "erf"), ("relu", "relu"), ("tanh", "erf"), ("relu", "gelu"), ("sign", "erf")]
+    exactness = ["exact", "exact", "to accuracy", "about 1 %", ""]
+    assert [coverage.averages(*pair) for pair in pairs] == exactness
 
 
 def test_broken_links_and_outside_files_are_found(part, tmp_path):

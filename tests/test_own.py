@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import learndyn as ld
+from learndyn import testing
 from learndyn.networks import AbstractNetwork
 from learndyn.problems import AbstractLoss, AbstractProblem
 from learndyn.rules import AbstractRule, Bound
@@ -243,6 +244,8 @@ class MeanGap(AbstractTheory):
         return Coverage("exact", "the mean obeys a linear recursion")
 
     def as_state(self, state):
+        if not isinstance(state, Gap):
+            raise ValueError(f"state: got a {type(state).__name__}; allowed is a Gap")
         return state
 
     def project(self, weights, teacher):
@@ -295,6 +298,66 @@ def test_what_a_theory_of_ones_own_does_not_know_is_refused(registered):
         ld.solve(system, [0, 1], theory="committee")
     with pytest.raises(ValueError, match="theory: got 'none'; allowed is one of"):
         ld.solve(system, [0, 1], theory="none")
+
+
+@pytest.mark.parametrize("check", testing.THEORY, ids=lambda check: check.__name__)
+def test_a_theory_of_ones_own_does_what_ours_do(registered, check):
+    check(ld.System(Target(2.0), Decay(), Step(0.05)))
+
+
+def test_a_network_and_a_rule_of_ones_own_do_what_ours_do():
+    testing.check_network(Rotation(), (2, 1))
+    testing.check_rule(Signs(0.01, 4))
+
+
+class Wider(Rotation):
+    """States another shape than it has."""
+
+    def output_shape(self, input_shape, dtype=None):
+        return (3, 1)
+
+
+class Rounded(Signs):
+    """Steps in float32, whatever the weights are."""
+
+    def bind(self, problem, network, teacher, dtype):
+        bound = super().bind(problem, network, teacher, dtype)
+
+        def rounded(weights, memory, source):
+            weights, memory = bound.step(weights, memory, source)
+            return jax.tree.map(lambda w: w.astype(jnp.float32), weights), memory
+
+        return Bound(bound.init, rounded)
+
+
+class Constant(MeanGap):
+    """Calls conserved what is not."""
+
+    def invariants(self, state):
+        return {"gap": state.gap}
+
+
+class Nameless(MeanGap):
+    """Has an observable that it does not name."""
+
+    def observe(self, state):
+        return {**super().observe(state), "more": state.gap}
+
+
+def test_what_does_not_do_what_it_must_is_told(registered):
+    with pytest.raises(AssertionError, match=r"outputs: got \(5, 2, 1\), stated is \(3, 1\)"):
+        testing.check_network(Wider(), (2, 1))
+    with pytest.raises(AssertionError, match=r"a step made .*float64.* into float32"):
+        testing.check_rule(Rounded(0.01, 4))
+    system = ld.System(Target(2.0), Decay(), Step(0.05))
+    for kind, check, said in (
+        (Constant, testing.theories.invariants_do_not_move, "invariants: changed by"),
+        (Nameless, testing.theories.observables_are_finite_and_named, "observe: got error, gap, m"),
+    ):
+        ld.register(kind)  # in place of the theory of the same name
+        with pytest.raises(AssertionError, match=said):
+            check(system)
+    ld.register(MeanGap)
 
 
 class Older(MeanGap):

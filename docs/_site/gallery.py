@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from learndyn.studies import registry, summary
+from learndyn.studies.papers import is_ours
 
 KINDS = {"claim": "Claims", "erratum": "Errata", "finding": "Findings", "theorem": "Theorems"}
 Results = Mapping[str, Mapping[str, Any]]
@@ -18,7 +19,8 @@ def write(results: pathlib.Path, folder: pathlib.Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     kept, papers = summary.kept(results), {}
     for name in registry.names():
-        papers.setdefault(name.split("/")[0], []).append(name)
+        if is_ours(paper := name.split("/")[0]):
+            papers.setdefault(paper, []).append(name)
     for paper, names in papers.items():
         (folder / f"{paper}.md").write_text("".join(_paper(paper, names, kept)), "utf-8")
     (folder / "index.md").write_text(_index(papers, kept), "utf-8")

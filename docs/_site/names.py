@@ -20,6 +20,7 @@ GROUPS = {
     "probes": ("Probes", "probes"),
     "analysis": ("Analysis", "analysis"),
     "plotting": ("Figures", "plotting"),
+    "testing": ("Tests of your own parts", "testing"),
 }
 
 
@@ -60,7 +61,8 @@ def addresses() -> dict[str, str]:
 def group_of(address: str, each: object) -> str:
     """The page of the reference on which an object stands."""
     module = getattr(each, "__module__", None) or address
-    room = address.split(".")[1] if address.count(".") == 2 else module.split(".")[1]
+    home = address if address.count(".") == 2 else module
+    room = home.partition("learndyn.")[2].split(".")[0]
     named = [key for key, (_, rooms) in GROUPS.items() if room in rooms.split()]
     return named[0] if named else "system"
 

@@ -4,6 +4,7 @@
 from learndyn import analysis as analysis
 from learndyn import probes as probes
 from learndyn import rules as rules
+from learndyn import testing as testing
 from learndyn import theory as theory
 from learndyn.analysis import compare as compare
 from learndyn.models import Model as Model
@@ -60,10 +61,12 @@ from learndyn.rules import GradientDescent as GradientDescent
 from learndyn.rules import NaturalGradient as NaturalGradient
 from learndyn.rules import NodePerturbation as NodePerturbation
 from learndyn.rules import Optax as Optax
+from learndyn.rules import Piecewise as Piecewise
 from learndyn.runtime.bounds import Bounds as Bounds
 from learndyn.runtime.bounds import bounds_of as bounds_of
 from learndyn.runtime.cache import cache as cache
 from learndyn.runtime.interruption import Cancelled as Cancelled
+from learndyn.runtime.log import log as log
 from learndyn.simulation import simulate as simulate
 from learndyn.simulation import update as update
 from learndyn.solving import solve as solve
@@ -79,6 +82,7 @@ from learndyn.tangent import tap as tap
 from learndyn.theory import Gram as Gram
 from learndyn.theory import Modes as Modes
 from learndyn.theory import NoTheory as NoTheory
+from learndyn.theory import Outputs as Outputs
 from learndyn.theory import Overlaps as Overlaps
 from learndyn.theory import Residuals as Residuals
 from learndyn.theory import Traces as Traces

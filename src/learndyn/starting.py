@@ -9,6 +9,7 @@ import numpy as np
 
 from learndyn.runtime.checks import finite, instance, numbers, seed
 from learndyn.runtime.interruption import interruptible
+from learndyn.runtime.tables import Shown, shown_as_table
 from learndyn.runtime.types import Weights
 from learndyn.system import System
 from learndyn.theory import AbstractTheory, Refused, find_theory
@@ -16,6 +17,7 @@ from learndyn.theory.base import Given, Realise, sample_weights
 from learndyn.theory.dynamics import State
 
 
+@shown_as_table
 class Start:
     """A macroscopic state, with student and teacher weights that have this state.
 
@@ -24,6 +26,15 @@ class Start:
     Args:
         state: the theory's state, or None if no theory covers the system.
         realise: returns (weights, teacher) in float64.
+
+    Example:
+        >>> import learndyn as ld
+        >>> line = ld.TeacherStudent(ld.Isotropic(1), ld.LinearTeacher(1, [[2.0]]))
+        >>> network = ld.DeepLinear([1, 1, 1], init=ld.Aligned(0.5))
+        >>> system = ld.System(line, network, ld.GradientDescent(0.1))
+        >>> start = ld.start(system, key=0)
+        >>> start.state.sigma.tolist(), [w.shape for w in start.weights]
+        ([[0.5, 0.5]], [(1, 1), (1, 1)])
     """
 
     def __init__(self, state: State, realise: Realise):
@@ -67,6 +78,21 @@ class Start:
 
     def __repr__(self) -> str:
         return f"Start(state={self.state!r})"
+
+    def _shown(self) -> Shown:
+        """The shapes of the state's parts; weights are not realised for that."""
+        if self.state is None:
+            return Shown("Start, of weights alone: no theory covers the system", [])
+        parts = jax.tree_util.tree_leaves_with_path(self.state)
+        name = lambda path: jax.tree_util.keystr(path, simple=True, separator=".")
+        rows = [(name(path), "×".join(map(str, np.shape(v))), _range(v)) for path, v in parts]
+        return Shown(f"Start, of {type(self.state).__name__}", rows, ("part", "shape", "values"))
+
+
+def _range(values: Any) -> str:
+    """The smallest and the largest number of an array."""
+    low, high = (f"{end(values):.4g}" if np.size(values) else "" for end in (np.min, np.max))
+    return low if low == high else f"{low} … {high}"
 
 
 @interruptible

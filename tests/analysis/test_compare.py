@@ -59,7 +59,7 @@ def test_what_is_compared_is_labelled():
 
 def test_a_notebook_shows_the_verdict_first():
     shown = ld.compare(THEORY, noisy(20, 0.1))._repr_html_()
-    assert shown.startswith("<p><b>agrees</b>: largest |z|") and "<td>error</td>" in shown
+    assert shown.startswith("<table><caption>agrees: largest |z|") and "<th>error</th>" in shown
 
 
 def test_false_alarms_are_as_rare_as_promised():

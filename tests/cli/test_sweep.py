@@ -110,6 +110,7 @@ def test_all_studies_of_a_paper(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "names", lambda: iter(two))
     code = run_all.run_all("bocchi2026escape", str(tmp_path), "2", ["--preset", "quick"])
     assert code == 1 and (tmp_path / "equations" / "claims.json").exists()
+    assert "bocchi2026escape/equations" in (tmp_path / "report.html").read_text("utf-8")
     with pytest.raises(ValueError, match="paper: got 'x'; allowed are bocchi2026escape, other"):
         run_all.run_all("x", str(tmp_path), "", [])
 

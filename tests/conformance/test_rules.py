@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.rules import AbstractDeterministicRule
+from learndyn import testing
+from learndyn.testing.rules import MATRIX
 
-MATRIX = np.array([[1.2, 0.3, -0.4], [0.1, 0.9, 0.5]])
 RULES = {
     "sgd": ld.SGD(0.02, batch=2),
     "decay": ld.SGD(0.02, batch=2, decay=1e-4),
@@ -29,6 +29,7 @@ RULES = {
 
 
 # What differs little from others runs in the whole suite only.
+SLOW = (testing.rules.the_population_is_a_whitened_data_set,)
 REST = ("decay", "cycles", "finite noise", "shared noise", "root", "levenberg", "damped", "clipped")
 
 
@@ -46,47 +47,16 @@ def problem(spectrum=None):
 
 
 def system(rule, data=None):
-    return ld.System(data or problem(), ld.DeepLinear([3, 4, 2], init=ld.Xavier()), rule)
+    return testing.standard_system(rule, data)
 
 
-def test_a_step_keeps_shape_and_precision(rule):
-    begin = ld.start(system(rule), key=1)
-    for dtype in (np.float32, np.float64):
-        weights = jax.tree.map(lambda w, d=dtype: w.astype(d), begin.weights)
-        after = ld.update(system(rule), weights, teacher=begin.teacher, key=2)
-        for a, b in zip(after, weights, strict=True):
-            assert a.shape == b.shape and a.dtype == dtype and np.any(a != b)
-
-
-def test_small_steps_lower_the_loss(rule):
-    record = ld.simulate(system(rule), [0, 400], key=3, runs=2, dtype="float64")
-    assert np.all(record.error[:, 1] < record.error[:, 0])
-    assert list(record.outcome.values) == ["finished"] * 2
-
-
-@pytest.mark.slow
-def test_the_same_step_on_the_population_and_on_a_whitened_data_set(rule):
-    """Inputs with exactly unit correlations: a data set is then its own population."""
-    if not isinstance(rule, AbstractDeterministicRule):
-        return
-    x, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(8, 3)))
-    x = x * np.sqrt(8)
-    both = [system(rule), system(rule, ld.Dataset(x, x @ MATRIX.T))]
-    begin = ld.start(both[0], key=4)
-    teachers = [begin.teacher, ()]
-    a, b = (ld.update(s, begin.weights, teacher=t) for s, t in zip(both, teachers, strict=True))
-    for u, v in zip(a, b, strict=True):
-        np.testing.assert_allclose(u, v, atol=1e-10)
-
-
-def test_compiles_once_under_changed_learning_rates(rule):
-    from learndyn.simulation.direct import _record
-
-    ld.simulate(system(rule), [1])
-    before = _record._cached._cache_size()
-    other = jax.tree.map(lambda leaf: leaf * 0.9, rule)
-    ld.simulate(system(other), [1])
-    assert _record._cached._cache_size() == before
+@pytest.mark.parametrize(
+    "check",
+    [pytest.param(c, marks=pytest.mark.slow) if c in SLOW else c for c in testing.RULE],
+    ids=lambda check: check.__name__,
+)
+def test_battery(rule, check):
+    check(system(rule))
 
 
 def test_update_needs_no_teacher_that_the_problem_fixes():

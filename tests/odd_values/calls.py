@@ -63,7 +63,15 @@ def _is_called(value: Any) -> bool:
     return not (result or inspect.isabstract(value) or not _parameters(value))
 
 
-RESULTS = ("CriticalLearningRate", "CriticalRateAlong", "Egop", "HessianTop", "Summary", "Start")
+RESULTS = (
+    "CriticalLearningRate",
+    "CriticalRateAlong",
+    "Egop",
+    "HessianTop",
+    "Linearity",
+    "Summary",
+    "Start",
+)
 
 
 def _parameters(value: Any) -> list[str]:
@@ -152,7 +160,8 @@ CALLS: dict[str, Callable[[], Call]] = {
     "NaturalGradient": lambda: Call({"learning_rate": 0.1, "power": 0.5, "blocks": False,
                                      "damping": 0.1, "damping_form": "paper", "clip": 1.0}),
     "Network": lambda: Call({"init": lambda key: np.ones(2, np.float32),
-                             "apply": lambda w, x: x @ w, "shape": (2,)}),
+                             "apply": lambda w, x: x @ w, "shape": (2,),
+                             "linear": True}),
     "NodePerturbation": lambda: Call({"learning_rate": 0.1, "sigma": 0.1, "batch": 2,
                                       "perturbations": 1, "shared": False,
                                       "sampling": "replacement"}),
@@ -160,9 +169,12 @@ CALLS: dict[str, Callable[[], Call]] = {
     "Optax": lambda: Call({"transformation": optax.sgd(0.1), "batch": 2,
                            "sampling": "replacement", "estimator": ld.SGD(1.0)}),
     "Orthonormal": lambda: Call({"norm": 1.0}),
+    "Outputs": lambda: Call({"values": np.ones((2, 1)), "velocity": np.ones((2, 1)), "step": 3}),
     "Overlaps": lambda: Call({"Q": np.eye(2), "R": np.ones((2, 1)), "T": np.eye(1),
                               "outputs": np.ones(2), "biases": np.ones(2),
-                              "teacher_outputs": np.ones(1), "teacher_biases": np.ones(1)}),
+                              "teacher_outputs": np.ones(1), "teacher_biases": np.ones(1),
+                              "time": None}),
+    "Piecewise": lambda: Call({"rule": ld.SGD(0.1), "steps": [2, 5], "rates": [0.2, 0.1]}),
     "Polynomial": lambda: Call({"terms": [(1.0, {0: 2})], "dim": 2}),
     "PowerLaw": lambda: Call({"dim": 4, "levels": 2, "exponent": 1.0}),
     "Recorder": lambda: Call({"probes": {"norm": lambda model: 1.0}, "every": 2, "path": None,
@@ -272,13 +284,15 @@ CALLS: dict[str, Callable[[], Call]] = {
     "probes.hessian_trace": probe(y=True, loss=True, **DRAWN),
     "probes.kernel_drift": lambda: probe(start=model(), norm="frobenius")(),
     "probes.kernel_operator": probe(),
+    "probes.linearity": probe(y=True, loss=True, rule=ld.GradientDescent(0.1), steps=2,
+                              tolerance=0.1, examples=1, key=0),
     "probes.loss_change": probe(y=True, loss=True, learning_rate=0.1, batch=1, perturbations=1),
     "probes.measured_update_cosine": probe(y=True, loss=True, sigma=0.1, perturbations=1,
                                            shared=False, **DRAWN),
     "probes.neural_feature_matrix": lambda: Call({"model": model(), "layer": 1}, True),
     "ntk": probe(x2=X),
     "ntk_spectrum": probe(k=1, tolerance=0.0),
-    "probes.output_hessian_norm": probe(radius=0.1, **DRAWN),
+    "probes.output_hessian_norm": probe(radius=0.1, tolerance=0.1, **DRAWN),
     "probes.participation_ratio": probe(node="layer1", activation="linear"),
     "probes.pl_constant": probe(),
     "spectral_density": probe(y=True, loss=True, steps=2, **DRAWN),

@@ -324,3 +324,9 @@ def test_ignored_labels_are_those_of_pytorch():
     assert found == pytest.approx(expected, rel=1e-10)
     rate = p.critical_learning_rate(module, DRAWN, y, loss=loss)  # linear: nothing else in it
     assert float(rate) == pytest.approx(2 / expected, rel=1e-9)
+
+
+def test_no_rule_trains_a_module():
+    module = torch.nn.Linear(2, 1)
+    with pytest.raises(ValueError, match="model: got a TorchModel; allowed is a JAX network"):
+        ld.probes.linearity(module, np.eye(2), np.ones(2), ld.GradientDescent(0.1), 1)

@@ -35,11 +35,11 @@ def test_sgd_draws_the_same_examples_with_and_without_momentum():
     assert abs(trained(ld.SGD(0.1, batch=2, momentum=0.5))[1] - both[0][1]) > 1e-3
 
 
-def test_committees_refuse_momentum():
-    problem = ld.TeacherStudent(ld.Isotropic(9), ld.Committee(1, "erf"))
-    for rule in (ld.SGD(0.1, momentum=0.5), ld.GradientDescent(0.1, momentum=0.5)):
-        with pytest.raises(ld.NoTheory, match="committee: the rule has momentum, whose velocity"):
-            ld.theory_of(ld.System(problem, ld.Committee(1, "erf"), rule))
+def test_theories_of_other_networks_refuse_momentum():
+    problem = ld.TeacherStudent(ld.Isotropic(3), ld.LinearTeacher(2))
+    system = ld.System(problem, ld.DeepLinear([3, 2, 2]), ld.SGD(0.1, momentum=0.5))
+    with pytest.raises(ld.NoTheory, match="perturbation: the rule has momentum, whose velocity"):
+        ld.theory_of(system)
 
 
 def test_what_would_lose_the_momentum_refuses_it():

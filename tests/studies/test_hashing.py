@@ -1,8 +1,6 @@
 """The hash of a study changes with what it computes, and not with its words."""
 
-import pathlib
-
-from learndyn.studies import hashing, registry
+from learndyn.studies import hashing, papers
 
 CODE = """'''What it shows: α → ∞.'''
 
@@ -36,6 +34,7 @@ def test_a_file_without_words_is_its_code():
 
 
 def test_the_hash_is_of_all_that_a_study_imports_from_its_folder():
-    folder = pathlib.Path(registry.studies.__path__[0]) / "worschech2024scaling"
-    files = hashing._imported(folder, "fig3.py", set())
+    folder = papers.folder_of("worschech2024scaling")
+    package = "learndyn.studies.worschech2024scaling"
+    files = hashing._imported(folder, package, "fig3.py", set())
     assert {"fig3.py", "_directions.py", "_linear.py", "_model.py"} == files

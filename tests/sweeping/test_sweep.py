@@ -105,19 +105,28 @@ def test_a_point_that_raises_or_differs_fails_alone(run):
         if a == 2:
             raise RuntimeError("two is\nodd")
         if a == 3:
-            return 3.0
+            return [3.0]
         if a == 5:
             return xr.Dataset({"z": 1.0})
         return xr.Dataset({"y": ("x", np.ones(4 if a == 4 else 2))})
 
     data = run(odd, {"a": [2, 0, 1, 3, 4, 5]}, retries=1)
     said = dict(zip(data["a"].values, data["point_message"].values, strict=True))
-    assert said[2] == "RuntimeError: two is" and "returned a float" in said[3]
+    assert said[2] == "RuntimeError: two is" and "returned a list" in said[3]
     assert said[4] == "y has dimensions x 4; that of the first point has x 2"
     assert "lacks 'y'" in said[5] and said[0] == said[1] == ""
     assert list(data["point_attempt"].values) == [2, 1, 1, 1, 1, 1]
     assert np.isnan(data["y"].sel(a=[2, 3, 4, 5])).all()
     assert (data["y"].sel(a=[0, 1]) == 1).all()
+
+
+def test_functions_may_return_numbers_or_dicts(run):
+    assert np.array_equal(run(lambda a: 2 * a, {"a": [1, 2]})["value"], [2, 4])
+
+
+def test_a_dict_is_a_record_of_numbers(run):
+    data = run(lambda a: {"double": 2.0 * a, "even": a % 2 == 0}, {"a": [1, 2]})
+    assert np.array_equal(data["double"], [2, 4]) and np.array_equal(data["even"], [0, 1])
 
 
 def test_a_sweep_of_failures_alone_keeps_its_messages_and_may_get_better(run, tmp_path):
@@ -224,11 +233,13 @@ def test_a_named_function_goes_on_by_its_store_alone(client, tmp_path, monkeypat
     ld.sweep(_rate, axes, store=store, client=client, progress=False)
     group = zarr.open_group(str(store))
     group[storing.STATUS][:] = np.array(["", ""], dtype=object)  # as if nothing had finished
-    data = resume(store, client=client, progress=False)
+    with pytest.raises(ValueError, match=r"function: got '.*:_rate'; allowed are .*trusted=True"):
+        resume(store, client=client)
+    data = resume(store, client=client, trusted=True, progress=False)
     assert np.all(data["point_status"] == "finished") and float(data["y"][0, 1]) == 0.2
     monkeypatch.setitem(_rate.__globals__, "FACTOR", 2.0)
     with pytest.raises(ValueError, match="its function has changed"):
-        resume(store, client=client)
+        resume(store, client=client, trusted=True)
 
 
 FACTOR = 1.0
@@ -310,6 +321,8 @@ def test_a_worker_that_does_not_see_the_store_makes_no_other(tmp_path):
     ("options", "said"),
     [
         ({"client": 3}, "client: got an int; allowed is None, a distributed.Client"),
+        ({"workers": 0}, "workers: got 0; allowed is a positive"),
+        ({"workers": 2, "client": "tcp://127.0.0.1:1"}, "workers: got 2 and a client"),
         ({"retries": -1}, "retries: got -1; allowed is a non-negative"),
         ({"seconds": 0}, "seconds: got 0; allowed is a positive"),
         ({"chunk": 0}, "chunk: got 0; allowed is a positive integer"),

@@ -16,6 +16,7 @@ import xarray as xr
 
 from learndyn.analysis.arguments import variable_of
 from learndyn.runtime.checks import numbers, positive, shown
+from learndyn.runtime.tables import Shown, shown_as_table
 from learndyn.runtime.types import Number
 
 EXCESS = 1e-8  # smallest η − η_crit of an excess, as in Sec. 4.4
@@ -78,6 +79,7 @@ class Match(NamedTuple):
     events: int
 
 
+@shown_as_table
 class Catapults(NamedTuple):
     """The result of `find_catapults`.
 
@@ -105,6 +107,19 @@ class Catapults(NamedTuple):
     def steps_above(self) -> int | None:
         """The number of steps with η − η_crit > 10⁻⁸: the thesis's count of catapults."""
         return None if self.excesses is None else sum(e.end - e.onset + 1 for e in self.excesses)
+
+    def _shown(self) -> Shown:
+        """The spikes, one per row, and in the caption what happened besides."""
+        texts = [f"{len(self.spikes)} spike{'' if len(self.spikes) == 1 else 's'}"]
+        texts += [f"{self.steps_above} steps above η_crit"] if self.excesses is not None else []
+        for name in ("spike", "increase", "batch"):
+            match = getattr(self, f"{name}_match")
+            if match is not None:
+                texts.append(f"{name} match {match.rate:.0%} (base rate {match.base:.0%})")
+        texts += [f"not returned since step {self.unreturned}"] * (self.unreturned is not None)
+        texts += [f"diverged at step {self.diverged_at}"] * (self.diverged_at is not None)
+        rows = [(number, *spike) for number, spike in enumerate(self.spikes, 1)]
+        return Shown("Catapults: " + "; ".join(texts), rows, ("", *Spike._fields))
 
 
 def find_catapults(
@@ -142,7 +157,9 @@ def find_catapults(
         noise: smallest height of a spike, in standard deviations of independent noise.
         back: share of its height, in ln loss, that a spike must lose to have returned, in (0, 1].
         rate: η, one number or one per step; None is the record's `rate`.
-        critical_rate: η_crit of the examples that each step sees; None is the record's.
+        critical_rate: η_crit of the examples that each step sees, for the optimiser in use; None is
+            the record's. It may be NaN at the beginning, where a preconditioned optimiser has no
+            state: these steps count as not above.
         kernel_norm: ‖K‖ at each step; None is the record's.
         loss_top: the loss in the top s eigenspaces, in the loss's own units; None is the record's.
 
@@ -290,8 +307,10 @@ def _above(rest: dict[str, np.ndarray], end: int) -> np.ndarray | None:
     """Whether η − η_crit > 10⁻⁸, at every step that was taken; None if that is not known."""
     if "rate" not in rest or "critical_rate" not in rest:
         return None
+    unknown = np.isnan(rest["critical_rate"][:end])
+    begun = int(np.argmin(unknown)) if not unknown.all() else 0
     excess = (rest["rate"] - rest["critical_rate"])[:end]
-    return None if np.any(np.isnan(excess)) else excess > EXCESS
+    return None if np.any(np.isnan(excess[begun:])) else excess > EXCESS
 
 
 def _excesses(above: np.ndarray, steps: np.ndarray, rest: dict[str, np.ndarray]):

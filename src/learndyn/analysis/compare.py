@@ -1,6 +1,6 @@
 """`compare`: how well a prediction and a simulation agree, in numbers."""
 
-import html
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -15,6 +15,7 @@ from learndyn.analysis.verdict import (
 )
 from learndyn.records import require_match, require_record
 from learndyn.runtime.checks import instance, one_of
+from learndyn.runtime.tables import Shown
 
 # What `compare` computes of a variable, and which of these have the units of the variable.
 KINDS = {
@@ -32,14 +33,17 @@ class Comparison(xr.Dataset):
     __slots__ = ()
 
     def _repr_html_(self) -> str:
+        return self._shown().html() + super()._repr_html_()
+
+    def __rich__(self) -> Any:
+        return self._shown().text()
+
+    def _shown(self) -> Shown:
         names = [str(name).removesuffix("_z") for name in self if str(name).endswith("_z")]
-        row = lambda kind, cells: "<tr>" + "".join(f"<{kind}>{c}</{kind}>" for c in cells) + "</tr>"
         size = lambda name, kind: f"{largest(self[f'{name}_{kind}']):.3g}"
-        head = row("th", ("", "largest |z|", "largest deviation"))
-        rows = [row("td", (html.escape(n), size(n, "z"), size(n, "deviation"))) for n in names]
-        verdict, reason = (html.escape(str(self.attrs.get(n, ""))) for n in ("verdict", "reason"))
-        table = f"<table>{head}{''.join(rows)}</table>"
-        return f"<p><b>{verdict}</b>: {reason}</p>{table}{super()._repr_html_()}"
+        rows = [(name, size(name, "z"), size(name, "deviation")) for name in names]
+        verdict, reason = (str(self.attrs.get(name, "")) for name in ("verdict", "reason"))
+        return Shown(f"{verdict}: {reason}", rows, ("", "largest |z|", "largest deviation"))
 
 
 def compare(
@@ -102,6 +106,16 @@ def compare(
         ValueError: for records of two systems or two units of time, or of the wrong kind
             (runs first, no runs second), and where they share no time or no variable, or one
             of different sizes.
+
+    Example:
+        >>> import learndyn as ld
+        >>> line = ld.TeacherStudent(ld.Isotropic(1), ld.LinearTeacher(1, [[2.0]]))
+        >>> network = ld.DeepLinear([1, 1, 1], init=ld.Aligned(0.5))
+        >>> system = ld.System(line, network, ld.GradientDescent(0.1))
+        >>> times = [0, 10, 50]
+        >>> theory = ld.solve(system, times)
+        >>> ld.compare(theory, ld.simulate(system, times, dtype="float64")).verdict
+        'agrees'
     """
     one_of("same_system", same_system, (False, True))
     _require_records(theory, simulation)
@@ -138,7 +152,22 @@ def is_approximate(theory: xr.Dataset) -> bool:
 
 
 def mean_and_error(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
-    """Mean over runs and its standard error, without diverged entries; NaN error for one run."""
+    """Mean over runs and its standard error, without diverged entries; NaN error for one run.
+
+    Args:
+        values: a variable of a record of `simulate`, with the dimension `run`.
+
+    Returns:
+        The mean and its standard error, without that dimension.
+
+    Example:
+        >>> import xarray as xr
+        >>> import learndyn as ld
+        >>> runs = xr.DataArray([[1.0], [3.0]], dims=("run", "time"))
+        >>> mean, error = ld.analysis.mean_and_error(runs)
+        >>> mean.values.tolist(), error.values.tolist()
+        ([2.0], [1.0])
+    """
     instance("values", values, xr.DataArray, "a variable of a record of `simulate`")
     if "run" not in values.dims:
         raise ValueError(f"values: got dimensions {values.dims}; allowed is one with 'run'")

@@ -34,6 +34,15 @@ def fall_time(
 
     Raises:
         ValueError: for a fraction outside (0, 1), or a variable that the record does not have.
+
+    Example:
+        >>> import learndyn as ld
+        >>> line = ld.TeacherStudent(ld.Isotropic(1), ld.LinearTeacher(1, [[2.0]]))
+        >>> network = ld.DeepLinear([1, 1, 1], init=ld.Aligned(0.5))
+        >>> system = ld.System(line, network, ld.GradientDescent(0.1))
+        >>> record = ld.solve(system, range(51))
+        >>> round(float(ld.analysis.fall_time(record, fraction=0.5)), 2)
+        3.75
     """
     return _each(_fall, record, fraction, variable, "fall_time", "first")
 
@@ -66,6 +75,15 @@ def escape_time(
 
     Raises:
         ValueError: for a fraction outside (0, 1), or a variable that the record does not have.
+
+    Example:
+        >>> import learndyn as ld
+        >>> line = ld.TeacherStudent(ld.Isotropic(1), ld.LinearTeacher(1, [[2.0]]))
+        >>> network = ld.DeepLinear([1, 1, 1], init=ld.Aligned(0.5))
+        >>> system = ld.System(line, network, ld.GradientDescent(0.1))
+        >>> record = ld.solve(system, range(51))
+        >>> round(float(ld.analysis.escape_time(record)), 2)
+        3.75
     """
     flat_ends: list[str] = []
     measure = lambda times, curve, part: _escape(times, curve, part, flat_ends)

@@ -7,9 +7,11 @@ import scipy
 
 from learndyn.analysis.arguments import points, require_positive, window_of
 from learndyn.runtime.checks import between, finite, non_negative, number, numbers, one_of, positive
+from learndyn.runtime.tables import Shown, shown_as_table
 from learndyn.runtime.types import Number
 
 
+@shown_as_table
 class Fit(NamedTuple):
     """A straight line through points.
 
@@ -19,6 +21,13 @@ class Fit(NamedTuple):
         intercept: the value of the line at zero.
         window: the lowest and highest x used.
         points: the number of points used.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> fit = ld.analysis.fit_line([0.0, 1.0, 2.0, 3.0], [0.1, 0.9, 2.1, 2.9])
+        >>> [round(end, 2) for end in fit.interval(0.95)]
+        [0.72, 1.2]
     """
 
     slope: float
@@ -33,9 +42,32 @@ class Fit(NamedTuple):
         half = float(scipy.special.stdtrit(self.points - 2, (1 + level) / 2)) * self.error
         return self.slope - half, self.slope + half
 
+    def _shown(self) -> Shown:
+        low, high = self.interval()
+        rows = [
+            ("slope", f"{self.slope:.4g} ± {self.error:.2g}"),
+            ("95 % interval", f"{low:.4g} … {high:.4g}"),
+            ("intercept", float(self.intercept)),
+            ("window", f"{self.window[0]:.4g} … {self.window[1]:.4g}, {self.points} points"),
+        ]
+        return Shown("Fit of a straight line", rows)
 
+
+@shown_as_table
 class CutPowerLaw(NamedTuple):
-    """y = amplitude (x^-exponent − end^-exponent), a power law that reaches zero at an end."""
+    """y = amplitude (x^-exponent − end^-exponent), a power law that reaches zero at an end.
+
+    Attributes:
+        exponent: of the power law, positive.
+        amplitude: its prefactor.
+        end: the x at which y is zero; infinite for a pure power law.
+
+    Example:
+        >>> import learndyn as ld
+        >>> law = ld.analysis.CutPowerLaw(exponent=1.0, amplitude=2.0, end=4.0)
+        >>> law.at([1.0, 2.0]).tolist()
+        [1.5, 0.5]
+    """
 
     exponent: float
     amplitude: float
@@ -46,7 +78,11 @@ class CutPowerLaw(NamedTuple):
         x = require_positive("x", numbers("x", x))
         return self.amplitude * (x**-self.exponent - self.end**-self.exponent)
 
+    def _shown(self) -> Shown:
+        return Shown("y = amplitude (x^-exponent − end^-exponent)", _rows(self))
 
+
+@shown_as_table
 class Minimum(NamedTuple):
     """The minimum of a curve.
 
@@ -60,6 +96,10 @@ class Minimum(NamedTuple):
     y: float
     at_edge = False
 
+    def _shown(self) -> Shown:
+        where = "at the edge of the curve" if self.at_edge else "of a curve"
+        return Shown(f"Minimum {where}", _rows(self))
+
 
 class EdgeMinimum(Minimum):
     """A minimum at the first or last sample: the curve may continue to fall beyond it."""
@@ -68,12 +108,26 @@ class EdgeMinimum(Minimum):
     at_edge = True
 
 
+@shown_as_table
 class Parabola(NamedTuple):
-    """y = height + curvature (x − vertex)²/2."""
+    """y = height + curvature (x − vertex)²/2.
+
+    Attributes:
+        curvature: the second derivative.
+        vertex: the x of the extremum.
+        height: the y there.
+    """
 
     curvature: float
     vertex: float
     height: float
+
+    def _shown(self) -> Shown:
+        return Shown("y = height + curvature (x − vertex)²/2", _rows(self))
+
+
+def _rows(fitted: Any) -> list[tuple[str, float]]:
+    return [(name, float(value)) for name, value in fitted._asdict().items()]
 
 
 def fit_line(x, y, *, window: tuple[Number, Number] | None = None) -> Fit:
@@ -86,13 +140,32 @@ def fit_line(x, y, *, window: tuple[Number, Number] | None = None) -> Fit:
 
     Returns:
         The fit.
+
+    Example:
+        >>> import learndyn as ld
+        >>> fit = ld.analysis.fit_line([0.0, 1.0, 2.0], [1.0, 3.0, 5.0])
+        >>> round(fit.slope, 6), round(fit.intercept, 6)
+        (2.0, 1.0)
     """
     x, y = _inside("x", x, y, window)
     return _line(x, y, x)
 
 
 def proportional(x, y) -> np.ndarray:
-    """The values c x nearest to y, by least squares in c."""
+    """The values c x nearest to y, by least squares in c.
+
+    Args:
+        x: numbers, not all of them 0.
+        y: as many numbers.
+
+    Returns:
+        c x, an array like x.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.analysis.proportional([1.0, 2.0], [3.0, 6.0]).tolist()
+        [3.0, 6.0]
+    """
     x, y = points("x", x, y)
     if not x @ x > 0:
         raise ValueError("x: got numbers whose squares vanish; allowed are numbers other than 0")
@@ -112,6 +185,12 @@ def fit_minimum(x, y) -> Minimum:
 
     Raises:
         ValueError: if fewer than three samples are finite, or x does not increase.
+
+    Example:
+        >>> import learndyn as ld
+        >>> minimum = ld.analysis.fit_minimum([0.0, 1.0, 2.0, 3.0], [2.0, 0.5, 1.0, 3.5])
+        >>> round(minimum.x, 3), minimum.at_edge
+        (1.25, False)
     """
     x, y = _inside("x", x, y, None)
     if np.any(np.diff(x) <= 0):
@@ -136,6 +215,14 @@ def fit_parabola(x, y) -> Parabola:
 
     Raises:
         ValueError: if fewer than three samples are finite.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> x = np.arange(5.0)
+        >>> parabola = ld.analysis.fit_parabola(x, 1 + (x - 2) ** 2)
+        >>> round(parabola.vertex, 6), round(parabola.curvature, 6)
+        (2.0, 2.0)
     """
     x, y = _inside("x", x, y, None)
     places = len(np.unique(x))
@@ -172,6 +259,13 @@ def fit_power_law(
     Raises:
         ValueError: for numbers that are not positive, too few numbers, or a curve that is nowhere
             straight.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> x = np.geomspace(1, 100, 20)
+        >>> round(ld.analysis.fit_power_law(x, 3 / x**0.5).slope, 6)
+        -0.5
     """
     options = float(positive("straight", straight)), float(positive("span", span))
     if isinstance(window, str):
@@ -194,6 +288,14 @@ def fit_cut_power_law(x, y, *, end: Number = np.inf) -> CutPowerLaw:
 
     Raises:
         ValueError: for x outside (0, end), or y that is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> x = np.geomspace(1, 50, 20)
+        >>> law = ld.analysis.fit_cut_power_law(x, 1 / x - 1 / 100, end=100.0)
+        >>> round(law.exponent, 4), round(law.amplitude, 4)
+        (1.0, 1.0)
     """
     x, y = points("x", x, y)
     end = _end(end)
@@ -228,6 +330,13 @@ def cut_power_law_tolerance(
 
     Returns:
         The bound.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> x = np.geomspace(1, np.exp(3), 10)
+        >>> round(ld.analysis.cut_power_law_tolerance(x, 0.01, 1.0), 6)
+        0.01
     """
     x, end = require_positive("x", finite("x", numbers("x", x, 1))), _end(end)
     bound, s = float(non_negative("deviation", deviation)), float(positive("exponent", exponent))
@@ -273,6 +382,13 @@ def fit_rate(t, y, *, window: tuple[Number, Number] | None = None) -> Fit:
 
     Returns:
         The fit.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> t = np.linspace(0, 5, 11)
+        >>> round(ld.analysis.fit_rate(t, 2 * np.exp(-0.7 * t)).slope, 6)
+        -0.7
     """
     t, y = _inside("t", t, y, window)
     return _line(t, np.log(require_positive("y", y)), t, "t")
@@ -337,6 +453,13 @@ def doubling_rate(half: Number, whole: Number, t: Number) -> float:
 
     Raises:
         ValueError: for values that no such curve can have.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> y = lambda t: np.exp(0.3 * t) - 1
+        >>> round(ld.analysis.doubling_rate(y(5.0), y(10.0), 10.0), 6)
+        0.3
     """
     first, second = float(number("half", half)), float(number("whole", whole))
     if not (first and second / first > 1):

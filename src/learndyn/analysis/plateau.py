@@ -8,9 +8,11 @@ import xarray as xr
 from learndyn.analysis.arguments import variable_of
 from learndyn.records import require_record
 from learndyn.runtime.checks import positive
+from learndyn.runtime.tables import Shown, shown_as_table
 from learndyn.runtime.types import Number
 
 
+@shown_as_table
 class Plateau(NamedTuple):
     """The longest flat stretch of a curve; all NaN if there is none.
 
@@ -28,6 +30,10 @@ class Plateau(NamedTuple):
     def length(self) -> float:
         """Its duration."""
         return self.end - self.start
+
+    def _shown(self) -> Shown:
+        names = ("start", "end", "length", "height")
+        return Shown("Plateau", [(name, float(getattr(self, name))) for name in names])
 
 
 def find_plateau(
@@ -55,6 +61,16 @@ def find_plateau(
 
     Raises:
         ValueError: for a variable with other dimensions.
+
+    Example:
+        >>> import learndyn as ld
+        >>> line = ld.TeacherStudent(ld.Isotropic(1), ld.LinearTeacher(1, [[2.0]]))
+        >>> network = ld.DeepLinear([1, 1, 1], init=ld.Aligned(0.5))
+        >>> system = ld.System(line, network, ld.GradientDescent(0.1))
+        >>> start = ld.start(system, state=ld.Modes([[1e-3, 1e-3]]))
+        >>> plateau = ld.analysis.find_plateau(ld.solve(system, range(51), start=start))
+        >>> round(plateau.height, 2), plateau.end
+        (2.0, 25.0)
     """
     flatness, span = float(positive("flatness", flatness)), float(positive("span", span))
     curve = variable_of(require_record("record", record), variable)

@@ -5,10 +5,13 @@ from typing import Annotated
 import typer
 
 from learndyn.cli.cite import cite
+from learndyn.cli.data import data
 from learndyn.cli.explore import explore
 from learndyn.cli.join import join
 from learndyn.cli.listing import list_studies
+from learndyn.cli.new import new
 from learndyn.cli.replicate import replicate
+from learndyn.cli.report import report
 from learndyn.cli.results import write_results
 from learndyn.cli.run import run
 from learndyn.cli.show import show
@@ -44,4 +47,7 @@ app.command()(replicate)
 app.command()(sweep)
 app.command("results")(write_results)
 app.command()(explore)
+app.command()(report)
+app.command()(new)
 app.command()(cite)
+app.add_typer(data, name="data")

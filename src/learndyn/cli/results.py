@@ -14,10 +14,13 @@ def write_results(
     confirm: Annotated[
         bool, typer.Option("--confirm", help="run quick presets of studies whose text has changed")
     ] = False,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="first copy the results of a run, from its folder")
+    ] = None,
 ) -> None:
     """Writes README.md in a folder of kept results, from the files there."""
     from learndyn.records import whole_file
-    from learndyn.studies import confirmation, summary
+    from learndyn.studies import confirmation, keeping, summary
 
     path = pathlib.Path(folder)
     if not path.is_dir():
@@ -26,6 +29,8 @@ def write_results(
     if not (force or summary.is_own(readme)):
         allowed = "one that `learndyn results` wrote, or any with --force"
         raise ValueError(f"{readme}: got a file written by others; allowed is {allowed}")
+    for run in keep or ():
+        print(f"kept in {keeping.keep(pathlib.Path(run), path)}")
     if confirm:
         options.use_cache()
     for name in summary.kept(path) if confirm else ():

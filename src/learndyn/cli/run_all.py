@@ -1,4 +1,4 @@
-"""`learndyn run PAPER --all`: all studies of a paper, several at a time."""
+"""`learndyn run PAPER --all`: all studies of a paper, several at a time, and a report."""
 
 import concurrent.futures
 import json
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from learndyn.cli import options
 from learndyn.cli.interruption import interruption_message
+from learndyn.cli.report import write_report
 from learndyn.cli.writing import writable
 from learndyn.runtime.checks import positive_int
 
@@ -31,7 +32,7 @@ class Outcome(NamedTuple):
 
 
 def run_all(paper: str, out: str, workers: str, arguments: Sequence[str]) -> int:
-    """Runs all studies of a paper, each in its own process, and prints one table.
+    """Runs all studies of a paper, each in its own process; prints a table, writes `report.html`.
 
     Args:
         paper: name of the paper's folder.
@@ -62,6 +63,8 @@ def run_all(paper: str, out: str, workers: str, arguments: Sequence[str]) -> int
             done.append(job.result())
             print(f"{done[-1].study}: {_verdict(done[-1])}", flush=True)
     _show(sorted(done), folder)
+    if any(outcome.code in VERDICTS for outcome in done):
+        print(write_report(folder, folder / "report.html"))
     return int(any(outcome.code for outcome in done))
 
 

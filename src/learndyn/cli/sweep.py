@@ -42,6 +42,9 @@ def sweep(
     seconds: SECONDS = None,
     extend: Annotated[bool, typer.Option(help="add new values of the axes to the store")] = False,
     resume: Annotated[str, typer.Option(help="continue the sweep of this store")] = "",
+    trusted: Annotated[
+        bool, typer.Option(help="with --resume: import whatever function the store names")
+    ] = False,
     status: Annotated[str, typer.Option(help="report the progress of this store")] = "",
     data_dir: DATA_DIR = "",
 ) -> None:
@@ -77,7 +80,7 @@ def sweep(
     options.use_cache()
     with interruption_message(hint), _client(workers, scheduler) as client:
         if resume:
-            sweeping.resume(resume, client=client, seconds=seconds)
+            sweeping.resume(resume, client=client, seconds=seconds, trusted=trusted)
         else:
             sweeping.sweep(
                 function, axes, store=store, extend=extend, client=client, seconds=seconds

@@ -99,6 +99,9 @@ class Taylor(AbstractNetwork):
         struct = lambda w: jax.ShapeDtypeStruct(np.shape(w), np.float64)
         return jax.tree.map(struct, self._structured(input_shape))
 
+    def affine_form(self, input_shape: tuple[int, ...]) -> tuple[AbstractNetwork, Weights] | None:
+        return (self.network, self._structured(input_shape)) if self.order == 1 else None
+
     def dim_of(self, weights: Weights) -> int:
         return self.network.dim_of(weights)
 
@@ -118,6 +121,15 @@ def linearise(model: Any) -> Taylor:
     Returns:
         A network with the same weights. At `model.weights` it has the model's outputs, gradients
         and tangent kernel; its kernel is the same at all weights.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> weights = (np.array([[2.0]]), np.array([[3.0]]))
+        >>> twin = ld.linearise(ld.Model(ld.DeepLinear([1, 1, 1]), weights))
+        >>> moved = (np.array([[2.1]]), np.array([[3.1]]))
+        >>> round(float(np.ravel(twin(moved, np.array([[1.0]])))[0]), 4)  # 6 + 0.2 + 0.3
+        6.5
     """
     return _twin(model, 1)
 

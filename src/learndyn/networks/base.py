@@ -117,6 +117,14 @@ class AbstractNetwork(Value):
         """The network as a sum of hidden units with known Gaussian averages; None if it is none."""
         return None
 
+    def affine_form(self, input_shape: tuple[int, ...]) -> "tuple[AbstractNetwork, Weights] | None":
+        """A network and weights with the same outputs and Jacobian, if it is affine in its weights.
+
+        None for networks that are not. The returned network may be another, cheaper to
+        differentiate: for a linear twin it is the one that the twin expands.
+        """
+        return None
+
     def dense_layers(self, weights: Weights) -> DenseLayers | None:
         """The dense layers that the network applies one after the other; None if it has others."""
         return None

@@ -1,7 +1,7 @@
 """Your own function as a network."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks.base import AbstractNetwork, Shape, check_learns
-from learndyn.runtime.checks import function, widths
+from learndyn.runtime.checks import flag, function, widths
 from learndyn.runtime.types import Array, Weights
 
 
@@ -24,6 +24,8 @@ class Network(AbstractNetwork):
         init: key → weights, with a `jax.random` key; None if you always give the weights yourself.
         apply: (weights, x) → outputs, (batch, …); scalars are (batch,).
         shape: of one input; None for any shape.
+        linear: whether outputs are linear in the weights, up to a constant; the theory of such
+            networks then covers it (it checks that this is true).
 
     Example:
         >>> import equinox as eqx, jax
@@ -46,6 +48,9 @@ class Network(AbstractNetwork):
     init: Callable[[Any], Any] | None = eqx.field(static=True)
     apply: Callable[[Any, Any], Any] = eqx.field(static=True)
     shape: tuple[int, ...] | None = eqx.field(static=True)
+    linear: bool = eqx.field(static=True)
+
+    unwritten: ClassVar[dict[str, Any]] = {"linear": False}
 
     def __init__(
         self,
@@ -53,10 +58,12 @@ class Network(AbstractNetwork):
         apply: Any,
         *,
         shape: Sequence[int] | None = None,
+        linear: bool = False,
     ):
         self.init = None if init is None else function("init", init)
         self.apply = function("apply", apply)
         self.shape = None if shape is None else widths("shape", shape, least=0)
+        self.linear = flag("linear", linear)
 
     @property
     def input_shape(self) -> Shape | None:
@@ -91,6 +98,12 @@ class Network(AbstractNetwork):
 
     def like(self, input_shape: tuple[int, ...]) -> Weights | None:
         return None if self.init is None else eqx.filter(self._abstract(), _is_struct)
+
+    def affine_form(self, input_shape: tuple[int, ...]) -> tuple[AbstractNetwork, Weights] | None:
+        like = self.like(input_shape)
+        if not self.linear or like is None:
+            return None
+        return self, jax.tree.map(lambda w: np.zeros(w.shape), like)
 
     def _abstract(self) -> Any:
         """The result of `init`, with shapes in place of arrays."""

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, UInt32
 
 from learndyn.runtime.checks import one_of
+from learndyn.runtime.jax_versions import set_globally
 
 Word = UInt32[Array, "..."]
 
@@ -137,11 +138,11 @@ def generator(name: str) -> Iterator[None]:
     one_of("name", name, tuple(GENERATORS))
     before = selected()
     # Global, not of this thread: public calls and groups of runs have threads of their own.
-    _selected.set_global(name)
+    set_globally(_selected, name)
     try:
         yield
     finally:
-        _selected.set_global(before)
+        set_globally(_selected, before)
 
 
 def selected() -> str:

@@ -64,6 +64,15 @@ def plot(
     Raises:
         ValueError: for records of different systems or units of time, and for variables or axes
             that are not allowed.
+
+    Example:
+        >>> import learndyn as ld
+        >>> line = ld.TeacherStudent(ld.Isotropic(1), ld.LinearTeacher(1, [[2.0]]))
+        >>> network = ld.DeepLinear([1, 1, 1], init=ld.Aligned(0.5))
+        >>> system = ld.System(line, network, ld.GradientDescent(0.1))
+        >>> figure = ld.plot(ld.solve(system, range(51)), variables=["error"])
+        >>> len(figure.axes)
+        1
     """
     if ax is not None:
         instance("ax", ax, Axes, "matplotlib axes")

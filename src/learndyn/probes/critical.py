@@ -238,12 +238,12 @@ def _gauss_newton(
         return (kernel * (2 * scale / len(x))).astype(kernel.dtype), None
     if y is None:  # the second derivative of a cross-entropy is the same for all labels
         y, loss = np.zeros(len(x), np.int32), CrossEntropy()
-    roots = _roots(loss, model.outputs(x), y)
-    return _weighted(kernel, roots) / len(x), roots
+    roots = curvature_roots(loss, model.outputs(x), y)
+    return weighted(kernel, roots) / len(x), roots
 
 
 @compiled_in_float64
-def _roots(loss: AbstractLoss, outputs: Array, y: ArrayLike) -> Array:
+def curvature_roots(loss: AbstractLoss, outputs: Array, y: ArrayLike) -> Array:
     """A^½ of every example, (n, k, k)."""
     axes = outputs.ndim - 1
     y = jnp.asarray(y)
@@ -257,7 +257,8 @@ def _roots(loss: AbstractLoss, outputs: Array, y: ArrayLike) -> Array:
     return jnp.einsum("nij,nj,nkj->nik", vectors, roots, vectors)
 
 
-def _weighted(kernel: Array, roots: Array) -> Array:
+def weighted(kernel: Array, roots: Array) -> Array:
+    """A^½ K A^½ as a matrix."""
     n, k, _ = roots.shape
     rows = (roots @ kernel.reshape(n, k, n * k)).reshape(n * k, n, k)
     columns = rows.transpose(1, 2, 0)

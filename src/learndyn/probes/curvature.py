@@ -151,6 +151,14 @@ def hessian_top(
     Returns:
         Values (descending), residuals, vectors, and the convention. If no tolerance is reached, as
         for an eigenvalue near 0, the iteration ends after 300 products, or 20 per eigenvalue.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> model = ld.Model(ld.Committee(1, "linear"), np.ones((1, 4)))
+        >>> top = ld.hessian_top(model, np.eye(4), np.zeros(4))
+        >>> top.values.round(6).tolist()
+        [0.0625]
     """
     tolerance, which = float(non_negative("tolerance", tolerance)), one_of("which", which, ENDS)
     basis = None if basis is None else positive_int("basis", basis)
@@ -245,7 +253,13 @@ def spectral_density(
 
 
 def output_hessian_norm(
-    model: Any, x: ArrayLike, *, radius: Number = 0.0, draws: int = 1, key: int = 0
+    model: Any,
+    x: ArrayLike,
+    *,
+    radius: Number = 0.0,
+    draws: int = 1,
+    tolerance: Number = 0.0,
+    key: int = 0,
 ) -> OutputHessianNorm:
     """The norm of ∂²f_a(x_i)/∂w² at the weights, and on a sphere around them.
 
@@ -255,12 +269,14 @@ def output_hessian_norm(
         radius: R; 0 for the weights only.
         draws: number of random points on the sphere |w − w_0| = R. Their largest norm is a lower
             bound of the supremum over the ball.
+        tolerance: relative tolerance of the norms; 0 is machine precision.
         key: seed.
 
     Returns:
         The norms.
     """
     radius, draws = float(non_negative("radius", radius)), positive_int("draws", draws)
+    tolerance = float(non_negative("tolerance", tolerance))
     model, x = as_model(model).placed(), checked_inputs("x", x)
     points, rng = [model], np.random.default_rng(seed("key", key))
     for _ in range(draws if radius else 0):
@@ -269,7 +285,7 @@ def output_hessian_norm(
         points.append(model.moved(radius * v / np.linalg.norm(v)).placed())
     k = math.prod(output_shape(model, x))
     of = lambda m, i, a: product_of(m, x[i : i + 1], _Output(np.asarray(a)))
-    norm = lambda m, i, a: spectral_norm(of(m, i, a), start_of(m))
+    norm = lambda m, i, a: spectral_norm(of(m, i, a), start_of(m), tolerance)
     norms = [[[norm(m, i, a) for a in range(k)] for i in range(len(x))] for m in points]
     values = known(model, "Hessian", np.array(norms))
     convention = at_kinks(model, x) or "second derivatives of the outputs"

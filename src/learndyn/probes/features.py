@@ -134,6 +134,12 @@ def alignment(A: Any, B: Any, *, factors: bool = False) -> Any:
 
     Raises:
         ValueError: for shapes that do not fit, and for a matrix of zeros.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> round(float(ld.probes.alignment(np.eye(2), np.diag([1.0, 0.0]))), 4)
+        0.7071
     """
     flag("factors", factors)
     A, B = as_array("A", A), as_array("B", B)
@@ -167,7 +173,20 @@ def neural_feature_matrix(model: Any, layer: int = 1) -> Array:
 
 
 def effective_rank(matrix: Array) -> Any:
-    """tr[A]²/tr[A²] of a symmetric matrix: 1 for rank one, d for a multiple of the identity."""
+    """tr[A]²/tr[A²] of a symmetric matrix: 1 for rank one, d for a multiple of the identity.
+
+    Args:
+        matrix: A, (d, d), such as an AGOP.
+
+    Returns:
+        The number.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> float(ld.probes.effective_rank(np.eye(3)))
+        3.0
+    """
     matrix = as_array("matrix", matrix)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise ValueError(f"matrix: got shape {matrix.shape}; allowed is (d, d)")

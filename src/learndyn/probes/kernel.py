@@ -149,6 +149,13 @@ def ntk_spectrum(
 
     Returns:
         The eigenvalues, (k,).
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> model = ld.Model(ld.Committee(1, "linear"), np.ones((1, 4)))
+        >>> ld.ntk_spectrum(model, np.eye(4), k=2).round(6).tolist()
+        [0.25, 0.25]
     """
     model, tolerance = as_model(model), non_negative("tolerance", tolerance)
     if is_traced(model) or (_is_array(x) and is_traced(x)):
@@ -175,6 +182,13 @@ def kernel_drift(model: Any, x: ArrayLike, *, start: Any, norm: str = "frobenius
 
     Returns:
         The ratio.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> model = ld.Model(ld.Committee(1, "linear"), np.ones((1, 4)))
+        >>> float(ld.probes.kernel_drift(model, np.eye(4), start=ld.ntk(model, np.eye(4))))
+        0.0
     """
     size = one_of("norm", norm, NORMS) and (_frobenius if norm == "frobenius" else _spectral)
     kernel = ntk(model, x)
@@ -194,6 +208,13 @@ def pl_constant(model: Any, x: ArrayLike) -> Array:
 
     Returns:
         μ, up to a rounding error of the order of λ_max(K).
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> model = ld.Model(ld.Committee(1, "linear"), np.ones((1, 4)))
+        >>> round(float(ld.probes.pl_constant(model, np.eye(4))), 6)
+        0.25
     """
     matrix = as_matrix(ntk(model, x))
     if isinstance(matrix, jax.core.Tracer):
@@ -219,6 +240,15 @@ def split_loss(
 
     Returns:
         Both parts, which add up to the loss.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> model = ld.Model(ld.Committee(1, "linear"), np.ones((1, 4)))
+        >>> x = np.diag([2.0, 1.0, 1.0, 1.0])
+        >>> parts = ld.probes.split_loss(model, x, np.zeros(4), s=1)
+        >>> float(parts.top.round(4)), float(parts.rest.round(4))
+        (0.125, 0.0938)
     """
     squared = instance("loss", loss_given(loss, None), SquaredLoss, "SquaredLoss(scale)")
     model, x, y, _ = labelled(model, x, y, squared)

@@ -40,7 +40,12 @@ class UpdateCosine(NamedTuple):
 
 
 class MeasuredCosine(NamedTuple):
-    """Mean cosine over draws of the noise and its standard error, by array of weights."""
+    """Mean cosine over draws of the noise and its standard error, by array of weights.
+
+    Attributes:
+        mean: the mean cosine, one number per array of the weights.
+        error: its standard error, likewise.
+    """
 
     mean: Weights
     error: Weights

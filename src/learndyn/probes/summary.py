@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from rich import print as printed
+from rich.console import Console
 from rich.table import Table
 
 from learndyn.probes.arguments import ArrayLike, labelled
@@ -15,6 +16,7 @@ from learndyn.probes.features import agop, effective_rank
 from learndyn.probes.kernel import ntk_spectrum, split_loss
 from learndyn.problems import AbstractLoss, SquaredLoss
 from learndyn.runtime.checks import positive, positive_int
+from learndyn.runtime.tables import Shown, shown_as_table
 from learndyn.runtime.types import Number
 
 MEANINGS = {
@@ -54,6 +56,7 @@ MEANINGS = {
 }
 
 
+@shown_as_table
 @dataclasses.dataclass(frozen=True)
 class Summary:
     """The numbers that `summary` prints.
@@ -80,14 +83,18 @@ class Summary:
 
     def table(self) -> Table:
         """The numbers as a table, one row each."""
-        table = Table(show_lines=True)
-        for column in ("quantity", "value", "meaning"):
-            table.add_column(column)
-        for field, (name, meaning, reference) in MEANINGS.items():
-            table.add_row(name, self._shown(field), f"{meaning} ({reference})")
+        table = self._shown().text()
+        table.show_lines = True
         return table
 
-    def _shown(self, field: str) -> str:
+    def _shown(self) -> Shown:
+        rows = [
+            (name, self._value(field), f"{meaning} ({reference})")
+            for field, (name, meaning, reference) in MEANINGS.items()
+        ]
+        return Shown("", rows, ("quantity", "value", "meaning"))
+
+    def _value(self, field: str) -> str:
         value, eta = getattr(self, field), self.learning_rate
         if field == "kernel":
             return f"{value[0]:.3g}, {value[1]:.3g}"
@@ -108,6 +115,8 @@ def summary(
     s: int = 5,
 ) -> Summary:
     """Prints a table of a network: critical rates, sharpness, kernel, split of the loss, features.
+
+    In a notebook the result is shown as a table instead, where it is the last value of a cell.
 
     The kernel of all examples is stored: give as many as fit into memory. For outputs that depend
     on neither weights nor inputs the rates are infinite, and share and rank are NaN.
@@ -137,7 +146,8 @@ def summary(
         spaces=spaces,
         agop_rank=_rank(np.asarray(agop(model, x, factor=True))),
     )
-    printed(numbers.table())
+    if not Console().is_jupyter:  # a notebook shows the value of its last line
+        printed(numbers.table())
     return numbers
 
 

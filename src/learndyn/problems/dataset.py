@@ -40,6 +40,12 @@ class Dataset(AbstractProblem):
         loss_scale: factor of the squared error, 1/2 by default.
         test: (x, y) on which the loss is measured as well.
         validation: as `test`.
+
+    Example:
+        >>> import learndyn as ld
+        >>> data = ld.Dataset([[1.0, 0.0], [0.0, 1.0]], [1.0, -1.0], loss_scale=1.0)
+        >>> data.dim, data.loss
+        (2, SquaredLoss(scale=1.0))
     """
 
     x: np.ndarray

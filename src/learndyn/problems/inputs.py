@@ -21,6 +21,11 @@ class Gaussian(Value):
         spectrum: eigenvalues and multiplicities.
         frame: an orthogonal matrix (N, N) whose columns are the eigenvectors of the
             covariance; None for the eigenbasis itself.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.Gaussian(ld.Spectrum([2.0, 0.5], counts=[10, 20])).dim
+        30
     """
 
     spectrum: Spectrum

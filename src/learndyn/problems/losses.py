@@ -68,6 +68,11 @@ class SquaredLoss(AbstractLoss):
 
     Args:
         scale: the factor, 1/2 by default.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.SquaredLoss(1 / 3)  # PyTorch's mean over three outputs
+        SquaredLoss(scale=0.3333333333333333)
     """
 
     scale: np.ndarray
@@ -76,7 +81,7 @@ class SquaredLoss(AbstractLoss):
         self.scale = positive("scale", scale)
 
     def each(self, output: Array, target: Array, axes: int) -> Array:
-        squared = (_targets(output, target, axes) - output) ** 2
+        squared = (as_outputs(output, target, axes) - output) ** 2
         summed = jnp.sum(squared, axis=tuple(range(-axes, 0))) if axes else squared
         return jnp.asarray(self.scale).astype(output.dtype) * summed
 
@@ -90,6 +95,11 @@ class CrossEntropy(AbstractLoss):
     Args:
         ignore_index: a label whose examples are ignored: their loss is 0, and the mean is over the
             others, as in PyTorch. A batch of only such examples has loss 0. None ignores nothing.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.CrossEntropy(ignore_index=-100)
+        CrossEntropy(ignore_index=-100)
     """
 
     ignore_index: int | None = eqx.field(static=True)
@@ -113,7 +123,7 @@ class CrossEntropy(AbstractLoss):
 
     def _each(self, output: Array, target: Array, axes: int) -> Array:
         if axes == 0 or output.shape[-1] == 1:
-            single = _targets(output, target, axes)
+            single = as_outputs(output, target, axes)
             losses = jax.nn.softplus(-single * output)  # log(1 + exp(−y·f)) without overflow
             return losses if axes == 0 else losses[..., 0]
         logs = jax.nn.log_softmax(output)
@@ -166,7 +176,7 @@ def is_right(output: Array, labels: Array) -> Array:
     return predicted == labels
 
 
-def _targets(output: Array, target: Array, axes: int) -> Array:
+def as_outputs(output: Array, target: Array, axes: int) -> Array:
     """Targets as numbers in the shape of the output."""
     if not is_labels(target):
         return target.reshape(output.shape)

@@ -18,6 +18,11 @@ class Spectrum(Value):
     Args:
         values: positive eigenvalues λ_l, in descending order.
         counts: multiplicities N_l, positive integers; their sum is the dimension N.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.Spectrum([2.0, 0.5], counts=[10, 20]).dim
+        30
     """
 
     values: np.ndarray
@@ -57,7 +62,19 @@ class Spectrum(Value):
 
 @bounded(dim=COUNT)
 def Isotropic(dim: int) -> Spectrum:
-    """The unit covariance in `dim` dimensions: one level, λ = 1."""
+    """The unit covariance: one level, λ = 1.
+
+    Args:
+        dim: the number of inputs N.
+
+    Returns:
+        The spectrum.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.Isotropic(300).dim
+        300
+    """
     return Spectrum([1.0], [positive_int("dim", dim)])
 
 
@@ -75,6 +92,11 @@ def PowerLaw(dim: int, levels: int, exponent: Number) -> Spectrum:
 
     Raises:
         ValueError: if `levels` does not divide `dim`, or an argument is not positive.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.PowerLaw(100, 2, 1.0).values.tolist()
+        [1.6, 0.4]
     """
     dim, levels = positive_int("dim", dim), positive_int("levels", levels)
     beta = float(positive("exponent", exponent))

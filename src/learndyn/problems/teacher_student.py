@@ -31,6 +31,12 @@ class TeacherStudent(AbstractProblem):
         label_noise: standard deviation of the noise on y.
         loss: a loss; None is `SquaredLoss(loss_scale)`.
         loss_scale: factor of the squared error, 1/2 by default.
+
+    Example:
+        >>> import learndyn as ld
+        >>> teacher = ld.Committee(2, "erf", init=ld.Orthonormal(1.0))
+        >>> ld.TeacherStudent(ld.Isotropic(300), teacher, label_noise=0.1).dim
+        300
     """
 
     inputs: Gaussian

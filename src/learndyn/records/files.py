@@ -126,6 +126,19 @@ def save(record: xr.Dataset, path: str | os.PathLike) -> None:
     Raises:
         ValueError: if the file cannot be written, see `whole_file`, and for an attribute or a
             variable that NetCDF cannot store.
+
+    Example:
+        >>> import os
+        >>> import tempfile
+        >>> import learndyn as ld
+        >>> line = ld.TeacherStudent(ld.Isotropic(1), ld.LinearTeacher(1, [[2.0]]))
+        >>> network = ld.DeepLinear([1, 1, 1], init=ld.Aligned(0.5))
+        >>> system = ld.System(line, network, ld.GradientDescent(0.1))
+        >>> path = os.path.join(tempfile.mkdtemp(), "run.nc")
+        >>> record = ld.solve(system, [0, 50])
+        >>> ld.save(record, path)
+        >>> ld.load(path).equals(record)
+        True
     """
     if not isinstance(record, xr.Dataset):
         came = type(record).__name__

@@ -10,7 +10,18 @@ Values = Mapping[str, np.ndarray]
 
 
 class Variable(NamedTuple):
-    """The label of an observable in a record."""
+    """The label of an observable in a record.
+
+    Attributes:
+        dims: the names of its dimensions besides time.
+        long_name: what it is, in a few words.
+        unit: its unit; "" for a number.
+
+    Example:
+        >>> from learndyn.theory import Variable
+        >>> Variable(("student", "teacher"), "student-teacher overlap", "").dims
+        ('student', 'teacher')
+    """
 
     dims: tuple[str, ...]
     long_name: str

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from learndyn.networks import AbstractNetwork
 from learndyn.numerics.random import Source
 from learndyn.problems import AbstractProblem
 from learndyn.rules.batches import batches, check_batches
+from learndyn.rules.law import Inertia, StepLaw
+from learndyn.rules.rates import rate_at
 from learndyn.runtime.types import Array, Weights
 from learndyn.runtime.values import Value
 
@@ -27,14 +28,15 @@ class Bound(NamedTuple):
     Attributes:
         init: weights → the memory before the first step.
         step: (weights, memory, source of random numbers) → the next weights and memory.
-        rate: memory → the learning rate of the next step; NaN if the rule has no rate of its own.
+        rate: (memory, number of the next step) → its learning rate; NaN if the rule has no rate of
+            its own.
         seen: (memory, source) → indices of the problem's examples that the step sees, (batch,);
             None if it sees all of them, or fresh ones.
     """
 
     init: Callable[[Weights], Memory]
     step: Callable[[Weights, Memory, Source], tuple[Weights, Memory]]
-    rate: Callable[[Memory], Array] = lambda memory: jnp.asarray(jnp.nan)
+    rate: Callable[[Memory, Array], Array] = lambda memory, step: jnp.asarray(jnp.nan)
     seen: Callable[[Memory, Source], Array] | None = None
 
 
@@ -57,89 +59,6 @@ class Gradients(NamedTuple):
         """`seen` of a rule whose memory is a tuple with the estimator's memory first."""
         seen = self.seen
         return None if seen is None else (lambda memory, source: seen(memory[0], source))
-
-
-class StepLaw(NamedTuple):
-    """The parameters of gradient descent, in mean-field equations and in the steps themselves.
-
-    With the mean gradient ∇ of `batch` examples, a step of a committee is
-
-        w ← (1 − decay/N) w − η ∇_w
-        v ← (1 − output_decay/N) v − (output_rate/N) ∇_v
-        b ← b − (bias_rate/N) ∇_b
-
-    so that all three move in steps/N. For other networks it is w ← (1 − decay) w − η ∇_w.
-
-    Attributes:
-        learning_rate: η, the factor of the mean step.
-        batch: fresh examples per step; None for the mean over all examples.
-        output_rate: N times the rate of output weights; None is η.
-        bias_rate: N times the rate of biases; None is η.
-        decay: of w; None, unlike 0, leaves the term out of the compiled program.
-        output_decay: of v, likewise.
-    """
-
-    learning_rate: Array
-    batch: int | None
-    output_rate: Array | None = None
-    bias_rate: Array | None = None
-    decay: Array | None = None
-    output_decay: Array | None = None
-
-    @property
-    def noise(self) -> float:
-        """The covariance of a step's gradient, in units of that of one example."""
-        return 0.0 if self.batch is None else 1 / self.batch
-
-    @property
-    def rates(self) -> tuple[Array, Array, Array]:
-        """The rates of inputs, outputs and biases, the last two per N."""
-        own = (self.output_rate, self.bias_rate)
-        return self.learning_rate, *(self.learning_rate if r is None else r for r in own)
-
-    def direction(self, network: AbstractNetwork, weights: Weights, gradient: Weights) -> Weights:
-        """The gradient ∇ of the loss as the d of the step w ← w − η d, in every part.
-
-        An estimator with this direction makes the same step under every rule that multiplies it by
-        η. It is ∇ itself where all parts have one rate and nothing decays.
-        """
-        eta, outputs, biases = self.rates
-        per_step = eta * network.rate_dim(weights)
-        if network.trained_parts != ("inputs",):
-            ratios = network.by_part(weights, 1, outputs / per_step, biases / per_step)
-            gradient = jax.tree.map(_scaled, ratios, gradient)
-        if self.decay is None and self.output_decay is None:
-            return gradient
-        pull = lambda decay: 0.0 if decay is None else decay / per_step
-        decays = network.by_part(weights, pull(self.decay), pull(self.output_decay), 0.0)
-        pulls = jax.tree.map(_scaled, decays, weights)
-        return jax.tree.map(jnp.add, gradient, pulls)
-
-
-class Inertia(NamedTuple):
-    """The momentum of a rule: v ← β v + d, and w ← w − η v.
-
-    Nesterov's form is that of optax and PyTorch, w ← w − η (d + β v) with the new v.
-
-    Attributes:
-        momentum: β, between 0 and 1.
-        nesterov: whether it is Nesterov's.
-    """
-
-    momentum: Array
-    nesterov: bool
-
-    def advance(self, velocity: Weights, direction: Weights) -> tuple[Weights, Weights]:
-        """The new velocity v, and what the rate multiplies."""
-        added = lambda v, d: jnp.asarray(self.momentum).astype(v.dtype) * v + d.astype(v.dtype)
-        velocity = jax.tree.map(added, velocity, direction)
-        ahead = jax.tree.map(added, velocity, direction) if self.nesterov else velocity
-        return velocity, ahead
-
-
-def _scaled(factor: Any, array: Array) -> Array:
-    """factor · array, in the array's precision; an integer stands for 1, which costs nothing."""
-    return array if isinstance(factor, int) else jnp.asarray(factor).astype(array.dtype) * array
 
 
 class AbstractRule(Value):
@@ -198,7 +117,7 @@ class AbstractRule(Value):
 class AbstractGradientRule(AbstractRule):
     """w ← w − learning_rate · gradient, for some estimator of gradients."""
 
-    learning_rate: eqx.AbstractVar[np.ndarray]
+    learning_rate: eqx.AbstractVar[Any]
 
     @abc.abstractmethod
     def gradients(
@@ -220,11 +139,12 @@ class AbstractGradientRule(AbstractRule):
         self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights, dtype
     ) -> Bound:
         gradients = self.gradients(problem, network, teacher, dtype)
-        rate, inertia = lambda memory: jnp.asarray(self.learning_rate), self.inertia
+        eta, inertia = self.learning_rate, self.inertia
+        rate = lambda memory, step: jnp.asarray(rate_at(eta, step))
 
         def step(weights: Weights, memory: Memory, source: Source) -> tuple[Weights, Memory]:
             gradient, _, memory = gradients.estimate(weights, memory, source)
-            return moved(weights, gradient, -self.learning_rate), memory
+            return moved(weights, gradient, -rate_at(eta, source.step)), memory
 
         if inertia is None:
             return Bound(lambda weights: gradients.init(), step, rate, gradients.seen)
@@ -235,13 +155,16 @@ class AbstractGradientRule(AbstractRule):
         def step_on(weights: Weights, memory: Memory, source: Source) -> tuple[Weights, Memory]:
             gradient, _, drawn = gradients.estimate(weights, memory[0], source)
             velocity, along = inertia.advance(memory[1], gradient)
-            return moved(weights, along, -self.learning_rate), (drawn, velocity)
+            return moved(weights, along, -rate_at(eta, source.step)), (drawn, velocity)
 
         return Bound(init, step_on, rate, gradients.seen_by_first)
 
 
 class AbstractSampledRule(AbstractGradientRule):
-    """A rule of which each step sees `batch` examples, fresh or drawn from a data set."""
+    """A rule of which each step sees `batch` examples, fresh or drawn from a data set.
+
+    A subclass has the fields `learning_rate`, `batch` and `sampling`, and states `estimate`.
+    """
 
     batch: eqx.AbstractVar[int]
     sampling: eqx.AbstractVar[str]
@@ -286,7 +209,10 @@ class AbstractSampledRule(AbstractGradientRule):
 
 
 class AbstractDeterministicRule(AbstractGradientRule):
-    """A rule without sampling: each step sees the population, or the whole data set."""
+    """A rule without sampling: each step sees the population, or the whole data set.
+
+    A subclass has the field `learning_rate`, and states `velocity`.
+    """
 
     @abc.abstractmethod
     def velocity(
@@ -351,13 +277,18 @@ def check_traced(function: Callable[..., Any], *shapes: Any) -> None:
         raise ValueError(messages[0])
 
 
-def check_no_momentum(name: str, rule: AbstractRule) -> None:
-    """Raises a ValueError for a rule with momentum where only its gradient is used."""
-    if rule.inertia is not None:
-        raise ValueError(
-            f"{name}: got {type(rule).__name__} with momentum, of which only the gradient would be "
-            "used; allowed is momentum=None"
-        )
+def check_only_gradient(name: str, rule: AbstractRule) -> None:
+    """Raises a ValueError for momentum or a schedule where only a rule's gradient is used."""
+    lost = {
+        "momentum": (rule.inertia is not None, "momentum=None"),
+        "a schedule": (rule.step_law is not None and rule.step_law.scheduled, "a number as rate"),
+    }
+    for what, (there, allowed) in lost.items():
+        if there:
+            raise ValueError(
+                f"{name}: got {type(rule).__name__} with {what}, of which only the gradient would "
+                f"be used; allowed is {allowed}"
+            )
 
 
 def check_counts_all(rule: AbstractRule, problem: AbstractProblem) -> None:

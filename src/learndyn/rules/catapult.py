@@ -13,7 +13,7 @@ from learndyn.rules.base import (
     AbstractRule,
     Bound,
     Memory,
-    check_no_momentum,
+    check_only_gradient,
     moved,
 )
 from learndyn.rules.control import CatapultControl, Steering
@@ -68,7 +68,7 @@ class CatapultSchedule(AbstractRule):
         every: int = 1,
     ):
         self.rule = instance("rule", rule, AbstractGradientRule, "a rule such as SGD")
-        check_no_momentum("rule", self.rule)
+        check_only_gradient("rule", self.rule)
         # Only for its checks: the first rate is the rule's own.
         control = CatapultControl(
             1.0, times=times, rest=rest, catapults=catapults, period=period, limit=limit
@@ -126,7 +126,7 @@ class CatapultSchedule(AbstractRule):
             critical, basis = jax.lax.cond(due, lambda: measured.next(weights, basis), keep)
             return weights, (drawn, control.advance(now, critical), basis)
 
-        rate = lambda memory: steering_of(memory).rate
+        rate = lambda memory, step: steering_of(memory).rate
         return Bound(init, step, rate, gradients.seen_by_first)
 
 

@@ -13,11 +13,11 @@ from learndyn.problems import AbstractProblem
 from learndyn.rules.base import (
     AbstractDeterministicRule,
     AbstractSampledRule,
-    Inertia,
-    StepLaw,
     Velocity,
 )
 from learndyn.rules.batches import SAMPLINGS
+from learndyn.rules.law import Inertia, StepLaw
+from learndyn.rules.rates import Schedule, rate
 from learndyn.runtime.bounds import COUNT, FRACTION, NON_NEGATIVE, POSITIVE, bounded
 from learndyn.runtime.checks import flag, non_negative, number, one_of, positive, positive_int
 from learndyn.runtime.types import Array, Number, Weights
@@ -46,7 +46,9 @@ class SGD(AbstractSampledRule):
     In all other networks `decay` is a multiplier per step, w ← (1 − decay) w − learning_rate ∇loss.
 
     Args:
-        learning_rate: η of w ← w − η ∇loss, the loss averaged over the batch.
+        learning_rate: η of w ← w − η ∇loss, the loss averaged over the batch: a number, or a
+            function of the step number such as an optax schedule. The numbers of a pytree, such as
+            `jax.tree_util.Partial(function, numbers)`, are traced; others are compiled in.
         batch: number of examples per step.
         sampling: how examples of a data set are drawn: "replacement", or "epochs" for shuffled
             passes without an incomplete last batch.
@@ -59,6 +61,11 @@ class SGD(AbstractSampledRule):
         momentum: β of v ← β v + d, w ← w − η v, where d is the gradient, with what decays; None
             is no momentum.
         nesterov: whether w ← w − η (d + β v) instead, as in optax and PyTorch.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.SGD(0.5, batch=10)
+        SGD(learning_rate=0.5, batch=10, sampling='replacement')
     """
 
     unwritten: ClassVar[dict[str, Any]] = {
@@ -66,7 +73,7 @@ class SGD(AbstractSampledRule):
         "momentum": None, "nesterov": False,
     }  # fmt: skip
 
-    learning_rate: np.ndarray
+    learning_rate: np.ndarray | Schedule
     batch: int = eqx.field(static=True)
     sampling: str = eqx.field(static=True)
     output_rate: np.ndarray | None
@@ -78,7 +85,7 @@ class SGD(AbstractSampledRule):
 
     def __init__(
         self,
-        learning_rate: Number,
+        learning_rate: Number | Schedule,
         *,
         batch: int = 1,
         sampling: str = "replacement",
@@ -90,7 +97,7 @@ class SGD(AbstractSampledRule):
         nesterov: bool = False,
     ):
         given = lambda name, value: None if value is None else non_negative(name, value)
-        self.learning_rate = positive("learning_rate", learning_rate)
+        self.learning_rate = rate("learning_rate", learning_rate)
         self.batch = positive_int("batch", batch)
         self.sampling = one_of("sampling", sampling, SAMPLINGS)
         self.output_rate = given("output_rate", output_rate)
@@ -104,13 +111,9 @@ class SGD(AbstractSampledRule):
         return None if self.momentum is None else Inertia(self.momentum, self.nesterov)
 
     @property
-    def step_law(self) -> StepLaw | None:
-        return self._law if self.momentum is None else None
-
-    @property
-    def _law(self) -> StepLaw:
+    def step_law(self) -> StepLaw:
         own = self.output_rate, self.bias_rate, self.decay, self.output_decay
-        return StepLaw(self.learning_rate, self.batch, *own)
+        return StepLaw(self.learning_rate, self.batch, *own, self.inertia)
 
     def check_network(self, problem: AbstractProblem, network: AbstractNetwork) -> None:
         """Raises a ValueError for a rate of what does not learn, or one that is not per N."""
@@ -119,13 +122,13 @@ class SGD(AbstractSampledRule):
             if getattr(self, name) is not None and part not in network.trained_parts:
                 came = f"{getattr(self, name)}, but the network trains no {part}"
                 raise ValueError(f"{name}: got {came}; allowed is None")
-        _, *rates = self._law.rates
-        for name, part, rate in zip(
+        _, *rates = self.step_law.at_most(0).rates
+        for name, part, value in zip(
             ("output_rate", "bias_rate"), ("outputs", "biases"), rates, strict=True
         ):
-            if part in network.trained_parts and rate > FAST * problem.dim:
+            if part in network.trained_parts and value > FAST * problem.dim:
                 raise ValueError(
-                    f"{name}: got {float(rate):g} for N = {problem.dim}; rates of {part} are per "
+                    f"{name}: got {float(value):g} for N = {problem.dim}; rates of {part} are per "
                     f"N, and a rate of order N would move them N times faster than the inputs' "
                     f"weights; allowed is at most {FAST * problem.dim:g}"
                 )
@@ -134,7 +137,7 @@ class SGD(AbstractSampledRule):
         self, problem: AbstractProblem, network: AbstractNetwork
     ) -> Callable[[Weights, Array, Array, Source], Weights]:
         gradient = jax.grad(lambda w, x, y: problem.mean_loss(network, w, x, y))
-        return lambda weights, x, y, source: self._law.direction(
+        return lambda weights, x, y, source: self.step_law.at(source.step).direction(
             network, weights, gradient(weights, x, y)
         )
 
@@ -181,12 +184,8 @@ class GradientDescent(AbstractDeterministicRule):
         return None if self.momentum is None else Inertia(self.momentum, self.nesterov)
 
     @property
-    def step_law(self) -> StepLaw | None:
-        return self._law if self.momentum is None else None
-
-    @property
-    def _law(self) -> StepLaw:
-        return StepLaw(self.learning_rate, None, decay=self.decay)
+    def step_law(self) -> StepLaw:
+        return StepLaw(self.learning_rate, None, decay=self.decay, inertia=self.inertia)
 
     def velocity(
         self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights
@@ -198,7 +197,7 @@ class GradientDescent(AbstractDeterministicRule):
                 "deep linear networks with a linear teacher, committees with a committee as a "
                 "teacher, or a Dataset"
             )
-        gradient, law = jax.grad(loss), self._law
+        gradient, law = jax.grad(loss), self.step_law
         direction = lambda w: law.direction(network, w, gradient(w))
         return lambda w: jax.tree.map(lambda g: -g, direction(w))
 

@@ -43,6 +43,12 @@ class KFAC(AbstractCurvatureRule):
         damping_form: "factored" is (A + π√ε)⁻¹ and (G + √ε/π)⁻¹ with π² = (mean eigenvalue of A) /
             (that of G); "levenberg" is (A ⊗ G + ε)⁻¹, which exact blocks always use.
         clip: the largest norm of one update, over all weights; None does not clip.
+
+    Example:
+        >>> import learndyn as ld
+        >>> rule = ld.KFAC(0.1, damping=1e-3)
+        >>> rule.damping_form, rule.samples
+        ('factored', False)
     """
 
     learning_rate: np.ndarray

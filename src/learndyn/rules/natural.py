@@ -52,6 +52,12 @@ class NaturalGradient(AbstractCurvatureRule):
     weight), whichever is smaller, and for power 1 its Cholesky factor. Other powers, and singular
     matrices without damping, need the eigenvalues, which takes much longer. With `blocks` the
     Jacobian itself is computed, and the kernel of each layer.
+
+    Example:
+        >>> import learndyn as ld
+        >>> rule = ld.NaturalGradient(0.1, power=0.5, damping=1e-3)
+        >>> float(rule.power), rule.damping_form
+        (0.5, 'paper')
     """
 
     learning_rate: np.ndarray

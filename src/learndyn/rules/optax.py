@@ -19,7 +19,7 @@ from learndyn.rules.base import (
     Bound,
     Loss,
     Memory,
-    check_no_momentum,
+    check_only_gradient,
     check_traced,
 )
 from learndyn.rules.batches import SAMPLINGS, check_batches
@@ -45,6 +45,13 @@ class Optax(AbstractRule):
         sampling: "replacement" or "epochs", as in `SGD`.
         estimator: a rule that provides the gradient, whatever its learning rate; None is
             backpropagation.
+
+    Example:
+        >>> import optax
+        >>> import learndyn as ld
+        >>> rule = ld.Optax(optax.adam(1e-3), batch=32, sampling="epochs")
+        >>> rule.batch_size
+        32
     """
 
     transformation: Any
@@ -70,7 +77,7 @@ class Optax(AbstractRule):
         self.sampling = one_of("sampling", sampling, SAMPLINGS)
         if estimator is not None:
             instance("estimator", estimator, AbstractGradientRule, "a rule such as SGD, or None")
-            check_no_momentum("estimator", estimator)
+            check_only_gradient("estimator", estimator)
         self.estimator = estimator
         if sampling == "epochs" and not self.samples:
             raise ValueError(

@@ -50,6 +50,12 @@ class NodePerturbation(AbstractSampledRule):
             averaged.
         shared: whether all examples of a step share the same ξ, each with its own s.
         sampling: how examples of a data set are drawn, as in `SGD`.
+
+    Example:
+        >>> import learndyn as ld
+        >>> rule = ld.NodePerturbation(1e-3, sigma=0.01, perturbations=4)
+        >>> rule.noise_draws, rule.samples
+        (4, True)
     """
 
     learning_rate: np.ndarray

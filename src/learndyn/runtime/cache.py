@@ -40,7 +40,7 @@ def cache(folder: str | os.PathLike[str] | None = None) -> pathlib.Path:
         >>> import learndyn as ld
         >>> folder = ld.cache("programs")  # doctest: +SKIP
     """
-    base = _user_folder() if folder is None else pathlib.Path(checks.path("folder", folder))
+    base = user_folder() if folder is None else pathlib.Path(checks.path("folder", folder))
     path = base.expanduser().absolute() / _processor()
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,8 @@ def cache(folder: str | os.PathLike[str] | None = None) -> pathlib.Path:
     return path
 
 
-def _user_folder() -> pathlib.Path:
+def user_folder() -> pathlib.Path:
+    """The folder `learndyn` in the user's cache folder; it need not exist."""
     home = pathlib.Path.home()
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local"

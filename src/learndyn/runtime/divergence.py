@@ -5,7 +5,7 @@ The rule is applied to the theory's state if a theory covers the system, whichev
 it, and to the weights otherwise.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +18,17 @@ from learndyn.runtime.types import Array
 FACTOR = 1e5
 
 
+class Elapsed(NamedTuple):
+    """A time that is part of a state: it grows without bound, and does not count as divergence."""
+
+    value: Array
+
+
 def largest(tree: Any) -> Array:
-    """The largest magnitude of all entries; NaN if one of them is NaN."""
-    leaves = jax.tree.leaves(tree)
+    """The largest magnitude of all entries but `Elapsed` and step counters; NaN if one is NaN."""
+    elapsed = lambda leaf: isinstance(leaf, Elapsed)
+    every = [leaf for leaf in jax.tree.leaves(tree, is_leaf=elapsed) if not elapsed(leaf)]
+    leaves = [leaf for leaf in every if not _counts(leaf)] or every
     # Outside compiled code NumPy is faster: JAX would compile every operation.
     xp = jnp if any(isinstance(leaf, jax.Array) for leaf in leaves) else np
     return xp.max(xp.stack([xp.max(xp.abs(leaf)) for leaf in leaves]))
@@ -53,3 +61,7 @@ def diverged_rows(rows: dict[str, np.ndarray]) -> np.ndarray:
     sizes = [np.abs(v).reshape(len(v), -1).max(axis=1) for v in rows.values()]
     size = np.max(sizes, axis=0)
     return np.cumsum(~(size <= FACTOR * max(size[0], 1.0))) > 0
+
+
+def _counts(leaf: Any) -> bool:
+    return jnp.issubdtype(jnp.result_type(leaf), jnp.integer)

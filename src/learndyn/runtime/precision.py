@@ -11,6 +11,7 @@ import jax.core
 import numpy as np
 
 from learndyn.runtime.checks import numbers
+from learndyn.runtime.forks import require_own_threads
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,7 +26,11 @@ def usual_settings() -> Iterator[None]:
 
     Yields:
         Nothing.
+
+    Raises:
+        ValueError: in a process that was forked after JAX had been used.
     """
+    require_own_threads()
     with (
         jax.numpy_dtype_promotion("standard"),
         jax.numpy_rank_promotion("allow"),

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from learndyn.runtime.checks import flag
 from learndyn.runtime.interruption import on_interruption, was_interrupted
+from learndyn.runtime.log import logged
 
 Report = Callable[[float], None]
 EVERY = 30.0  # seconds between two lines if the output is not a terminal
@@ -18,7 +19,7 @@ EVERY = 30.0  # seconds between two lines if the output is not a terminal
 
 @contextlib.contextmanager
 def reporting(progress: bool | Report, what: str) -> Iterator[Report]:
-    """Shows progress while the block runs.
+    """Shows progress while the block runs, and logs its beginning and end.
 
     Args:
         progress: True shows a bar, or a line every half minute if the output is not a terminal;
@@ -28,6 +29,12 @@ def reporting(progress: bool | Report, what: str) -> Iterator[Report]:
     Yields:
         A function to call with the fraction done.
     """
+    with logged(what), _shown(progress, what) as report:
+        yield report
+
+
+@contextlib.contextmanager
+def _shown(progress: bool | Report, what: str) -> Iterator[Report]:
     if callable(progress):
         yield progress
     elif not flag("progress", progress):

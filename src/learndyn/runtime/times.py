@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 
 from learndyn.runtime.checks import finite, numbers
@@ -29,8 +30,14 @@ def increasing_times(times: Any) -> np.ndarray:
 
 def padded(times: np.ndarray) -> np.ndarray:
     """The times, the last one repeated up to one of a few lengths, so that programs are shared."""
-    length = max(FEWEST, 1 << (len(times) - 1).bit_length())
-    return np.pad(times, (0, length - len(times)), mode="edge")
+    return padded_rows(times, len(times))
+
+
+def padded_rows(rows: Any, count: int) -> Any:
+    """A pytree of `count` rows, the last one repeated likewise."""
+    more = max(FEWEST, 1 << (count - 1).bit_length()) - count
+    pad = lambda leaf: np.pad(leaf, [(0, more), *[(0, 0)] * (np.ndim(leaf) - 1)], mode="edge")
+    return jax.tree.map(pad, rows)
 
 
 def step_numbers(times: np.ndarray, steps_per_time: Any) -> np.ndarray:

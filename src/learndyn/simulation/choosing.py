@@ -8,7 +8,7 @@ from learndyn.runtime.checks import one_of
 from learndyn.simulation.costs import seconds_per_step
 from learndyn.system import System
 from learndyn.system.code import METHODS
-from learndyn.theory import THEORIES, AbstractTheory, Refused
+from learndyn.theory import AbstractTheory, Refused, theories
 from learndyn.theory.chain import AbstractChain
 
 
@@ -59,7 +59,7 @@ def _chain(
 ) -> AbstractChain | str:
     """The chain, or an error message that says what the reduced engine cannot represent."""
     if theory is None:
-        reasons = "; ".join(f"{kind.name}: {kind.covers(system).reason}" for kind in THEORIES)
+        reasons = "; ".join(f"{kind.name}: {kind.covers(system).reason}" for kind in theories())
         parts = ", ".join(
             type(part).__name__ for part in (system.problem, system.network, system.rule)
         )

@@ -36,6 +36,14 @@ def update(
 
     Raises:
         ValueError: if the teacher is missing, or the weights do not fit the network.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> data = ld.Dataset([[1.0, 2.0]], [[1.0]])
+        >>> system = ld.System(data, ld.DeepLinear([2, 1]), ld.GradientDescent(0.1))
+        >>> ld.update(system, (np.zeros((1, 2)),))[0].round(6).tolist()
+        [[0.1, 0.2]]
     """
     instance("system", system, System, "a System")
     key = seed("key", key)

@@ -102,6 +102,14 @@ def simulate(
     Raises:
         ValueError: for an argument that is not allowed.
         Cancelled: if `cancel` was set.
+
+    Example:
+        >>> import learndyn as ld
+        >>> line = ld.TeacherStudent(ld.Isotropic(1), ld.LinearTeacher(1, [[2.0]]))
+        >>> network = ld.DeepLinear([1, 1, 1], init=ld.Aligned(0.5))
+        >>> record = ld.simulate(ld.System(line, network, ld.GradientDescent(0.1)), [0, 50])
+        >>> record["map"].dims, record["outcome"].values.tolist()
+        (('run', 'time', 'mode'), ['finished'])
     """
     instance("system", system, System, "a System")
     times, runs, key = increasing_times(times), positive_int("runs", runs), seed("key", key)
@@ -225,8 +233,8 @@ def _direct(plan: _Plan, count: Counter) -> tuple[Recording, dict[str, Any]]:
     width = direct.width_of(plan.runs)
     begin = functools.lru_cache(maxsize=4)(lambda number: plan.begin(number, width))
     weights, teacher, reading = begin(0)
-    like = jax.eval_shape(reading.inside, weights, teacher)
-    rows = rows_of(like, width, bool(reading.outside.names))
+    read, like = direct.like_of(plan.system, reading.inside, weights, teacher)
+    rows = rows_of(read, width, bool(reading.outside.names))
     memory.require_memory_for_record(len(plan.starts) * plan.runs, len(plan.times), like)
     engine = direct.Direct(plan.system, begin, plan.key, width)
     recording = plan.recording(reading.labels)

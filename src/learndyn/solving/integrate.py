@@ -21,7 +21,7 @@ from learndyn.runtime.stepping import record_steps
 from learndyn.runtime.times import padded
 from learndyn.runtime.types import Array
 from learndyn.theory import AbstractTheory, Flow, Map
-from learndyn.theory.dynamics import Implicit, Integration, Stabilised, State
+from learndyn.theory.dynamics import Implicit, Integration, Spread, Stabilised, State
 
 FEWEST_STEPS = 8  # between two reports of the progress, at first
 
@@ -127,6 +127,7 @@ def iterate(
     targets: Array,
     count: Array,
     states: bool = False,
+    spread: Spread | None = None,
 ) -> tuple[State, tuple[Any, Array]]:
     """Iterates a map, observing at some of its steps.
 
@@ -139,12 +140,31 @@ def iterate(
         targets: non-decreasing step numbers, (targets,).
         count: how many of the targets to visit; those after them are padding.
         states: whether to keep the states as well.
+        spread: what standard deviations to add to the observables, if any.
 
     Returns:
         y at the last target, and for every target (observables, states or None) and whether the
         state has diverged, (targets, …).
     """
-    keep = _keep(theory, steps_of, states)
+    plain = _keep(theory, steps_of, states)
+
+    def keep(y: State) -> tuple[Any, Any]:
+        observables, kept = plain(y)
+        stds = {} if spread is None else spread.deviations(steps_of.state(y))
+        return {**observables, **{f"{name}_std": std for name, std in stds.items()}}, kept
+
     step = lambda _, y: steps_of.advance(y)
-    read = lambda _, y: (keep(y), has_diverged(y, bound))
+    read = lambda _, y: ((keep(y), has_diverged(y, bound)), y)
     return record_steps(step, read, y, first, targets, count)
+
+
+@eqx.filter_jit
+def observe_each(
+    theory: AbstractTheory, along: State, bound: Array, states: bool
+) -> tuple[Any, Array]:
+    """The rows that `iterate` records, of states that are known, leaves (states, …)."""
+    read = lambda state: (
+        (theory.observe(state), state if states else None),
+        has_diverged(state, bound),
+    )
+    return jax.lax.map(read, jax.tree.map(jnp.asarray, along))

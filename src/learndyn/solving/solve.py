@@ -18,21 +18,22 @@ from learndyn.runtime.checks import (
     positive,
     seed,
 )
-from learndyn.runtime.divergence import bound_of, diverged_rows
+from learndyn.runtime.divergence import bound_of, diverged_rows, has_diverged
 from learndyn.runtime.interruption import interruptible, stop_if_interrupted, warn
 from learndyn.runtime.pieces import pieces
 from learndyn.runtime.precision import full_precision, to_numpy
 from learndyn.runtime.progress import Report, reporting
-from learndyn.runtime.times import increasing_times, warn_off_grid
-from learndyn.runtime.types import Number
+from learndyn.runtime.times import increasing_times, padded_rows, warn_off_grid
+from learndyn.runtime.types import Int, Number
 from learndyn.solving.fluctuations import integrate_with_noise
-from learndyn.solving.integrate import integrate, iterate
+from learndyn.solving.integrate import integrate, iterate, observe_each
 from learndyn.starting import Start, sampled_start
 from learndyn.system import System
 from learndyn.theory import AbstractTheory, Coverage, Flow, Map, Noise, Refused, theory_of
-from learndyn.theory.dynamics import Explicit, Implicit, Stabilised, State
+from learndyn.theory.dynamics import Explicit, Implicit, Spread, Stabilised, State
 
 ROWS = 256  # largest number of times in a piece of an iterated map
+NUMBERS = 2**22  # of a closed form that are in memory at once
 MOST_STEPS = 10**11  # of an iterated map, at 0.1 microseconds per step or more
 SOLVERS = {Explicit: "Dopri8", Implicit: "Rodas", Stabilised: "Chebyshev"}
 
@@ -66,11 +67,14 @@ def solve(
             on the same time axis; "finite" (committees), the exact mean of one step, iterated. It
             is closed for linear students; otherwise it neglects the feedback of the fluctuations,
             which is of the same order 1/N. Two linear layers have "finite", which does not neglect
-            2 against the sizes, and "wide", the limit of a wide hidden layer.
+            2 against the sizes, and "wide", the limit of a wide hidden layer. Committees with
+            momentum have "inertial", the limit of large N at a fixed N (1 − momentum), which is the
+            better one if momentum is near 1; "full" is the limit at a fixed momentum.
         fluctuations: whether to predict, for every observable, the standard deviation of a
             run at size N (`<name>_std`), by the linear-noise equation of committees under
             SGD; for orders "full" and "flow" and at most 2000 state variables. The tolerance of the
-            covariance is 1000 `rtol`, but at least 1e-8.
+            covariance is 1000 `rtol`, but at least 1e-8. For linear models under mini-batches it is
+            that of a run, as if outputs were Gaussian.
         states: whether to keep the state itself, as variables `state_<field>`.
         theory: the name or the class of the theory to use; None takes the one that covers the
             system.
@@ -94,6 +98,14 @@ def solve(
         NoTheory: if no theory covers the system.
         ValueError: for times, tolerances or an order that are not allowed.
         Cancelled: if `cancel` was set.
+
+    Example:
+        >>> import learndyn as ld
+        >>> line = ld.TeacherStudent(ld.Isotropic(1), ld.LinearTeacher(1, [[2.0]]))
+        >>> network = ld.DeepLinear([1, 1, 1], init=ld.Aligned(0.5))
+        >>> record = ld.solve(ld.System(line, network, ld.GradientDescent(0.1)), [0, 50])
+        >>> record["map"].values[:, 0].round(3).tolist()
+        [0.25, 2.0]
     """
     instance("system", system, System, "a System")
     times, key = increasing_times(times), seed("key", key)
@@ -118,7 +130,7 @@ def solve(
     recording = Recording({}, times, _labels(chosen.variables, fluctuations))
     with full_precision(), reporting(progress, "solving") as report:
         if isinstance(moves, Map):
-            method = _iterated(chosen, moves, state, steps, states, recording, report)
+            method = _iterated(chosen, moves, noise, state, steps, states, recording, report)
         else:
             # With nobody to report to or to listen to, the integration is a single call.
             watched = progress or cancel is not None
@@ -143,7 +155,7 @@ def solve(
             "atol": float(tolerances[1]),
             "dtype": "float64",
             **chosen.attributes(state),
-            **({"diffusion_error": noise.error(state)} if noise is not None else {}),
+            **({"diffusion_error": noise.error(state)} if isinstance(noise, Noise) else {}),
             "key": key,
             **about,
             "wall_seconds": watch.seconds(),
@@ -153,7 +165,7 @@ def solve(
 
 def _moves(
     system: System, theory: Any, order: str, fluctuations: bool
-) -> tuple[AbstractTheory, Flow | Map, Noise | None]:
+) -> tuple[AbstractTheory, Flow | Map, Noise | Spread | None]:
     """The theory to solve, its dynamics and, if requested, its noise."""
     chosen = theory_of(system, theory)
     one_of("order", order, chosen.orders)
@@ -174,7 +186,7 @@ def _dynamics(theory: AbstractTheory, order: str) -> Flow | Map:
     )
 
 
-def _noise(theory: AbstractTheory, order: str) -> Noise:
+def _noise(theory: AbstractTheory, order: str) -> Noise | Spread:
     """The noise at an order; raises a ValueError that lists the orders that have one."""
     noise = theory.noise(order)
     if not isinstance(noise, Refused):
@@ -211,14 +223,25 @@ def _labels(variables: Mapping[str, Variable], fluctuations: bool) -> dict[str, 
 
 
 def _iterated(
-    theory, moves: Map, state: State, steps, states: bool, recording: Recording, report: Report
+    theory,
+    moves: Map,
+    spread: Any,
+    state: State,
+    steps,
+    states: bool,
+    recording: Recording,
+    report: Report,
 ) -> str:
-    """Iterates a map in pieces, and records it; returns the method."""
+    """Records a map at its steps, in closed form or iterated in pieces; returns the method."""
+    if _in_closed_form(theory, moves, state, steps, states, recording, report):
+        return "closed form"
     y = jax.tree.map(jnp.asarray, moves.begin(state))
     bound = bound_of(y)
     for piece in pieces(steps, ROWS):
         at = piece.first, piece.targets, piece.number
-        y, ((observables, kept), gone) = to_numpy(iterate(theory, moves, y, bound, *at, states))
+        y, ((observables, kept), gone) = to_numpy(
+            iterate(theory, moves, y, bound, *at, states, spread)
+        )
         cut = lambda rows, n=piece.kept: rows[:n]
         values = jax.tree.map(cut, {**observables, **_state_values(kept)})
         if not recording.take((), piece.asked, values, gone[: piece.kept]):
@@ -228,10 +251,41 @@ def _iterated(
     return "iterated map"
 
 
+def _in_closed_form(
+    theory, moves: Map, state: State, steps, states: bool, recording: Recording, report: Report
+) -> bool:
+    """Records a map in closed form, some of its steps at a time; False if it has none."""
+    bound, rows = bound_of(state), max(1, NUMBERS // sum(map(np.size, jax.tree.leaves(state))))
+    for first in range(0, len(steps), rows):
+        along = moves.closed_form(state, steps[first : first + rows])
+        if along is None:
+            return False
+        count = len(steps[first : first + rows])
+        read = to_numpy(observe_each(theory, padded_rows(along, count), bound, states))
+        (observables, kept), gone = jax.tree.map(lambda row, n=count: row[:n], read)
+        values = {**observables, **_state_values(kept)}
+        if not recording.take((), first, values, gone):
+            before = steps[: first + int(np.argmax(gone))]
+            step = _first_beyond(moves, state, bound, [0, *before][-1], steps[len(before)])
+            recording.end((), Outcome("diverged", float(step / moves.clock.steps)))
+            break
+        report(min(1.0, (first + rows) / len(steps)))
+    return True
+
+
+def _first_beyond(moves: Map, state: State, bound, low: Int, high: Int) -> Int:
+    """The first step after `low` whose state has diverged, which that of `high` has."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        gone = has_diverged(moves.closed_form(state, np.array([middle])), bound)
+        low, high = (low, middle) if gone else (middle, high)
+    return high
+
+
 def _integrated(
     theory,
     flow: Flow,
-    noise: Noise | None,
+    noise: Any,
     state: State,
     times: np.ndarray,
     tolerances,

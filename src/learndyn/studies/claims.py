@@ -19,6 +19,8 @@ import math
 import re
 from typing import Any, Literal, NamedTuple, get_args
 
+from learndyn.runtime.tables import Shown, shown_as_table
+
 Number = float | int
 Relation = Literal["=", "≤", "≥"]
 Kind = Literal["claim", "erratum", "finding", "theorem"]
@@ -48,6 +50,7 @@ class Interval(NamedTuple):
     because: str
 
 
+@shown_as_table
 @dataclasses.dataclass(frozen=True)
 class Claim:
     """A sentence with the expected and the measured number.
@@ -154,6 +157,19 @@ class Claim:
     def status(self) -> Status:
         """The verdict; open claims are listed, but count neither as holding nor as failing."""
         return "open" if self.why_open else "holds" if self.holds else "fails"
+
+    def _shown(self) -> Shown:
+        interval = "" if self.low is None else f" ({self.low:.4g} … {self.high:.4g})"
+        allowed = "" if self.tolerance is None else f" ± {self.tolerance:.3g}"
+        rows = [
+            (self.kind, self.statement),
+            ("source", self.source),
+            ("expected", f"{self.relation} {self.expected:.6g}{allowed}"),
+            ("measured", f"{self.measured:.6g}{interval}"),
+            ("printed", self.printed),
+            ("because", self.why_open or self.tolerance_from),
+        ]
+        return Shown(self.status, [row for row in rows if row[1]])
 
     def open(self, why: str) -> "Claim":
         """The same claim without a verdict, and the reason."""

@@ -7,9 +7,8 @@ import io
 import pathlib
 import tokenize
 
-from learndyn import studies
+from learndyn.studies import papers
 
-_ROOT = pathlib.Path(studies.__file__).parent
 # Constants of a study that only describe it, and change no number.
 _WORDS = ("TITLE", "DIFFERS", "PARTS", "FAILS")
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
@@ -23,15 +22,16 @@ def source_hash(study: str) -> str:
     rewording them changes no number. Files outside that folder do not enter either, so that
     changes of the library alone do not change it.
     """
-    folder = _ROOT / study.split("/")[0]
+    folder = papers.folder_of(study.split("/")[0])
     texts = [_code((folder / name).read_text(encoding="utf-8")) for name in files_of(study)]
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
 def files_of(study: str) -> list[str]:
     """The study's file and those of its paper's folder that it imports, directly or not."""
-    folder, figure = study.split("/")
-    return sorted(_imported(_ROOT / folder, f"{figure}.py", set()))
+    paper, figure = study.split("/")
+    folder, package = papers.folder_of(paper), papers.packages()[paper]
+    return sorted(_imported(folder, package, f"{figure}.py", set()))
 
 
 def _code(text: str) -> str:
@@ -74,25 +74,29 @@ def _is_word(node: ast.stmt) -> bool:
     return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in _WORDS
 
 
-def _imported(folder: pathlib.Path, name: str, seen: set[str]) -> set[str]:
+def _imported(folder: pathlib.Path, package: str, name: str, seen: set[str]) -> set[str]:
     """The file and those of its folder that it imports, directly or not."""
     seen.add(name)
-    for module in _modules(folder / name):
+    for module in _modules(folder / name, package):
         if f"{module}.py" not in seen and (folder / f"{module}.py").exists():
-            _imported(folder, f"{module}.py", seen)
+            _imported(folder, package, f"{module}.py", seen)
     return seen
 
 
 @functools.cache  # studies of a paper share files
-def _modules(path: pathlib.Path) -> list[str]:
+def _modules(path: pathlib.Path, package: str) -> list[str]:
     """The modules that a file imports from its own folder.
 
     Read from the source and not from `sys.modules`, so that no study has to be imported.
     """
-    prefix, modules = f"{studies.__name__}.{path.parent.name}", []
+    modules = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module == prefix:
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        inside = [package] if node.level == 1 else []
+        origin = ".".join([*inside, *filter(None, [node.module])])
+        if origin == package:
             modules += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{prefix}."):
-            modules.append(str(node.module).removeprefix(f"{prefix}."))
+        elif origin.startswith(f"{package}."):
+            modules.append(origin.removeprefix(f"{package}."))
     return modules

@@ -5,12 +5,11 @@ import dataclasses
 import difflib
 import importlib
 import math
-import pathlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
 
-from learndyn import studies
+from learndyn.studies import papers
 from learndyn.studies.claims import Claim, Sentence
 
 if TYPE_CHECKING:  # to list studies takes neither
@@ -50,13 +49,11 @@ class Study(Protocol):
 
 
 def names() -> Iterator[str]:
-    """The names paper/figure of all studies, sorted."""
-    for paper in pkgutil.iter_modules(studies.__path__):
-        if paper.ispkg:
-            folder = importlib.import_module(f"{studies.__name__}.{paper.name}")
-            for module in pkgutil.iter_modules(folder.__path__):
-                if not module.name.startswith("_"):
-                    yield f"{paper.name}/{module.name}"
+    """The names paper/figure of all studies, sorted within ours and within those of others."""
+    for paper in papers.packages():
+        for module in pkgutil.iter_modules([str(papers.folder_of(paper))]):
+            if not module.name.startswith("_"):
+                yield f"{paper}/{module.name}"
 
 
 def find(name: str) -> Study:
@@ -75,7 +72,7 @@ def find(name: str) -> Study:
         near = [f" ({each!r} is near)" for each in difflib.get_close_matches(name, known, 1)]
         allowed = "the names that `learndyn list` shows" + "".join(near)
         raise ValueError(f"study: got {name!r}; allowed are {allowed}")
-    return cast(Study, importlib.import_module(f"{studies.__name__}.{name.replace('/', '.')}"))
+    return cast(Study, importlib.import_module(papers.module_of(name)))
 
 
 def compute(study: Study, params: Any, report: Report, generator: str = GENERATOR) -> "xr.Dataset":
@@ -111,8 +108,8 @@ def constant(name: str, which: str) -> str:
 
     It is read from the source: importing all studies takes seconds.
     """
-    folder = pathlib.Path(studies.__file__).parent
-    tree = ast.parse((folder / f"{name}.py").read_text(encoding="utf-8"))
+    paper, figure = name.split("/")
+    tree = ast.parse((papers.folder_of(paper) / f"{figure}.py").read_text(encoding="utf-8"))
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == which:
             return ast.literal_eval(node.value)

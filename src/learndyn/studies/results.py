@@ -15,6 +15,7 @@ import jax
 from learndyn import studies
 from learndyn.records import commit
 from learndyn.runtime.cores import cores
+from learndyn.studies import papers
 from learndyn.studies.claims import Claim
 from learndyn.studies.hashing import source_hash
 from learndyn.studies.verdicts import tally
@@ -35,8 +36,9 @@ def describe(study: str, preset: str, params: Any, own: Any) -> dict[str, Any]:
 
     Returns:
         Study, preset, parameters and how they differ from the preset, device, date, versions,
-        commit, and a hash of the study's source.
+        the commit of this package, or of the one that has the study, and a hash of its source.
     """
+    paper = study.split("/")[0]
     return {
         "study": study,
         "preset": preset,
@@ -46,7 +48,7 @@ def describe(study: str, preset: str, params: Any, own: Any) -> dict[str, Any]:
         "date": datetime.date.today().isoformat(),
         "version": importlib.metadata.version("learndyn"),
         "jax": jax.__version__,
-        "commit": commit(PACKAGE, of="."),
+        "commit": commit(PACKAGE if papers.is_ours(paper) else papers.folder_of(paper), of="."),
         "source_hash": source_hash(study),
     }
 

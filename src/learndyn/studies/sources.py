@@ -1,10 +1,9 @@
 """The data that a study reads, found in its source without importing it."""
 
 import ast
-import pathlib
 from collections.abc import Iterator
 
-from learndyn import studies
+from learndyn.studies import papers
 from learndyn.studies.hashing import files_of
 
 READERS = frozenset(
@@ -23,6 +22,6 @@ def readers(study: str) -> list[str]:
 
 
 def _trees(study: str) -> Iterator[ast.Module]:
-    folder = pathlib.Path(studies.__file__).parent / study.partition("/")[0]
+    folder = papers.folder_of(study.partition("/")[0])
     for name in files_of(study):
         yield ast.parse((folder / name).read_text(encoding="utf-8"))

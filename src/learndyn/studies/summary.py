@@ -55,7 +55,7 @@ def kept(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
         f"{path.parent.parent.name}/{path.parent.name}": read(path)
         for path in folder.glob(f"*/*/{CLAIMS}")
     }
-    return {name: results[name] for name in sorted(results, key=_order)}
+    return {name: results[name] for name in sorted(results, key=order)}
 
 
 def is_own(readme: pathlib.Path) -> bool:
@@ -107,7 +107,8 @@ def written(folder: pathlib.Path) -> str:
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
-def _order(name: str) -> list[tuple[int, str]]:
+def order(name: str) -> list[tuple[int, str]]:
+    """A key to sort names by."""
     # Numbers compare as numbers, so that fig10 comes after fig9.
     return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
 
@@ -220,7 +221,7 @@ def _replicated(row: Row, name: str) -> str:
 
 
 def _notes(folder: pathlib.Path) -> Iterator[str]:
-    paths = sorted(folder.glob("**/notes.md"), key=lambda path: _order(str(path.parent)))
+    paths = sorted(folder.glob("**/notes.md"), key=lambda path: order(str(path.parent)))
     for path in paths:
         with naming(path):
             # Indented, so that paragraphs and lists of a note stay within its list item.

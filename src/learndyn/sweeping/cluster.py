@@ -31,10 +31,20 @@ GUARD = "a call under `if __name__ == '__main__':`"
 ALLOWED = "None, a distributed.Client, or the address of a scheduler"
 
 
-def check_client(client: Any) -> None:
-    """Raises a ValueError for a client to which tasks cannot be submitted."""
+def chosen(client: Any, workers: Any) -> Any:
+    """The `client` of `connected`, from the arguments of a sweep, checked.
+
+    Raises:
+        ValueError: for a client to which tasks cannot be submitted, and for one beside `workers`.
+    """
     if client is not None and not isinstance(client, str | Client):
         raise ValueError(f"client: got {a_kind(client)}; allowed is {ALLOWED}")
+    if workers is None:
+        return client
+    count = positive_int("workers", workers)
+    if client is not None:
+        raise ValueError(f"workers: got {count} and a client; allowed is one of the two")
+    return count
 
 
 @contextlib.contextmanager
@@ -42,7 +52,8 @@ def connected(client: Any, retries: int) -> Iterator[Client]:
     """A client to submit tasks to; if it is created here, it is closed here.
 
     Args:
-        client: None for a local cluster, a `distributed.Client`, or a scheduler's address.
+        client: None for a local cluster, or its number of processes; a `distributed.Client`, or
+            the address of a scheduler.
         retries: how often a local cluster retries a task whose worker died.
 
     Yields:
@@ -51,8 +62,8 @@ def connected(client: Any, retries: int) -> Iterator[Client]:
     Raises:
         ValueError: if there is no scheduler.
     """
-    if client is None:
-        with local(retries=retries) as own:
+    if client is None or isinstance(client, int):
+        with local(client, retries) as own:
             yield own
     elif isinstance(client, str):
         try:
@@ -63,7 +74,6 @@ def connected(client: Any, retries: int) -> Iterator[Client]:
         with own:
             yield own
     else:
-        check_client(client)
         yield client
 
 

@@ -154,8 +154,12 @@ class Grid:
         return {**self.described(), "points": [list(point) for point in self.points]}
 
     @staticmethod
-    def from_json(text: Mapping[str, Any], *, rebuild: bool = True) -> "Grid":
+    def from_json(
+        text: Mapping[str, Any], *, rebuild: bool = True, trusted: bool = False
+    ) -> "Grid":
         """The grid that `to_json` wrote; its values only if `rebuild` is True.
+
+        With `trusted`, the text may name any class or function, which is then imported.
 
         Raises:
             ValueError: for a value that cannot be rebuilt from its text.
@@ -163,7 +167,9 @@ class Grid:
         axes = {}
         for name, axis in text["axes"].items():
             labels, texts = (axis, axis) if isinstance(axis, list) else (list(axis), axis.values())
-            back = [decode(t, f"axes.{name}") for t in texts] if rebuild else texts
+            back = texts
+            if rebuild:
+                back = [decode(t, f"axes.{name}", trusted=trusted) for t in texts]
             axes[name] = Axis(tuple(back), tuple(texts), tuple(labels))
         groups = tuple(tuple(group) for group in text["zipped"])
         return Grid(axes, groups, tuple(tuple(point) for point in text["points"]))

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich import progress as rich_progress
 
+from learndyn.runtime.log import logged
 from learndyn.runtime.progress import clock, is_live, lines
 
 ShowCounts = Callable[[int, int, int], None]
@@ -16,7 +17,7 @@ SILENT = 60.0  # seconds without a finished point after which no time left is es
 
 @contextlib.contextmanager
 def showing_progress(progress: bool | Report) -> Iterator[ShowCounts]:
-    """Shows the progress of a sweep while the block runs.
+    """Shows the progress of a sweep while the block runs, and logs its beginning and end.
 
     Args:
         progress: True shows a line, or one every half minute if the output is not a terminal;
@@ -25,6 +26,12 @@ def showing_progress(progress: bool | Report) -> Iterator[ShowCounts]:
     Yields:
         A function to call with the numbers of finished, failed and all points.
     """
+    with logged("sweep"), _shown(progress) as show:
+        yield show
+
+
+@contextlib.contextmanager
+def _shown(progress: bool | Report) -> Iterator[ShowCounts]:
     if callable(progress):
         yield lambda finished, failed, total: progress((finished + failed) / total)
     elif not progress:

@@ -16,7 +16,7 @@ from distributed.comm.core import CommClosedError
 
 from learndyn.records import commit_of, differences, provenance
 from learndyn.runtime.checks import flag, non_negative, path, positive, positive_int, shown
-from learndyn.sweeping.cluster import check_client, check_importable, connected
+from learndyn.sweeping.cluster import check_importable, chosen, connected
 from learndyn.sweeping.engine import Engine
 from learndyn.sweeping.function import check_values, described, packed, takes_key, version
 from learndyn.sweeping.lock import held
@@ -39,6 +39,7 @@ def sweep(
     zipped: Sequence[Any] = (),
     where: Callable[..., Any] | None = None,
     client: Any = None,
+    workers: Any = None,
     chunk: Any = None,
     retries: Any = 2,
     seconds: Any = None,
@@ -52,7 +53,8 @@ def sweep(
     were being computed are computed again. Points that failed are tried again by the next call.
 
     Args:
-        function: called as `function(**point)`; it returns an `xarray.Dataset`. If it has a
+        function: called as `function(**point)`; it returns an `xarray.Dataset`, or a number (the
+            variable `value`), or a dict name → number. If it has a
             parameter `key` that has no default and is not an axis, it gets a seed derived from
             the point: the same alone, in any grid, and on any worker.
         axes: name → a list of numbers, strings or objects with a `label`, or a dict
@@ -63,6 +65,7 @@ def sweep(
         client: None for a cluster on this computer with one worker per core, a
             `distributed.Client`, or the address of a scheduler. Inside
             `dask.annotate(resources={"GPU": 1})` points go to workers with that resource.
+        workers: number of processes on this computer, in place of `client`; None for one per core.
         chunk: number of points computed and written together; None for about two seconds' worth.
         retries: further attempts at a point that raises an error or whose worker dies.
         seconds: time limit of a point; the worker of a point that takes longer is killed. With
@@ -82,7 +85,7 @@ def sweep(
     """
     if client is None:
         check_importable()  # before the lock: the script itself may hold it
-    check_client(client)  # even if nothing is left to submit
+    client = chosen(client, workers)  # checked even if nothing is left to submit
     flag("extend", extend)
     if not callable(progress):
         flag("progress", progress)
@@ -120,6 +123,8 @@ def resume(
     store: str | os.PathLike,
     *,
     client: Any = None,
+    workers: Any = None,
+    trusted: bool = False,
     retries: Any = 2,
     seconds: Any = None,
     progress: bool | Callable[[float], None] = True,
@@ -129,6 +134,9 @@ def resume(
     Args:
         store: the location of the store.
         client: as in `sweep`.
+        workers: as in `sweep`.
+        trusted: whether the store may name any function, which is then imported and called. False
+            allows functions of learndyn; calling `sweep` again needs no such trust.
         retries: as in `sweep`.
         seconds: as in `sweep`.
         progress: as in `sweep`.
@@ -137,16 +145,19 @@ def resume(
         The store, opened lazily by `open_sweep`.
 
     Raises:
-        ValueError: if the function is not found by its name or has changed, and as in `sweep`.
+        ValueError: if the store names a function that needs `trusted`, if that function is not
+            found or has changed, and as in `sweep`.
     """
     if client is None:
         check_importable()  # before the lock, as in `sweep`
+    client = chosen(client, workers)
+    flag("trusted", trusted)
     location = path("store", store)
     about = Store(location).about
-    function = decode(about["function"], "function")
+    function = decode(about["function"], "function", trusted=trusted)
     if version(function) != about["identity"]["version"]:
         raise ValueError("store: its function has changed since; allowed is the version it had")
-    grid = Grid.from_json(about["grid"])
+    grid = Grid.from_json(about["grid"], trusted=trusted)
     with held(location) as renew:
         opened, pad = Store(location, "a"), about["identity"]["pad"]
         renew(opened)

@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from learndyn.runtime.checks import a_kind
 from learndyn.sweeping import store as storing
 from learndyn.sweeping.errors import StoreError
 from learndyn.sweeping.function import unpacked
 from learndyn.sweeping.schema import Mismatch, Schema, differing
 from learndyn.sweeping.store import FAILED, FINISHED, RUNNING, Status, Store
 
+RETURNS = "an xarray.Dataset, a number, or a dict name → number"
 LATE = "took longer than the {:g} s that a point may take; its worker was ended"
 
 
@@ -202,12 +204,25 @@ def _outcome(function: Any, point: Mapping[str, Any], retries: int) -> Outcome:
             message = f"{type(error).__name__}: {error}".partition("\n")[0]
             continue
         seconds = time.perf_counter() - began
-        if isinstance(record, xr.Dataset):
-            return Outcome(record, "", attempt, seconds)
+        dataset = _dataset(record)
+        if dataset is not None:
+            return Outcome(dataset, "", attempt, seconds)
         # Not retried: the next attempt would return the same type.
-        message = f"returned a {type(record).__name__}; allowed is an xarray.Dataset"
-        return Outcome(None, message, attempt, seconds)
+        return Outcome(None, f"returned {a_kind(record)}; allowed is {RETURNS}", attempt, seconds)
     return Outcome(None, message, retries + 1, time.perf_counter() - began)
+
+
+def _dataset(record: Any) -> xr.Dataset | None:
+    """What a function returned, as a dataset; None if it is of a kind that is not allowed."""
+    if isinstance(record, xr.Dataset):
+        return record
+    named = record if isinstance(record, Mapping) else {"value": record}
+    arrays = {name: np.asarray(value) for name, value in named.items()}
+    if not arrays or any(
+        array.ndim or array.dtype.kind not in "biufU" for array in arrays.values()
+    ):
+        return None
+    return xr.Dataset({str(name): array[()] for name, array in arrays.items()})
 
 
 @contextlib.contextmanager

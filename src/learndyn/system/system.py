@@ -1,6 +1,5 @@
 """What learns: a problem, a network and an update rule."""
 
-import html
 import json
 from typing import Any
 
@@ -9,10 +8,12 @@ from learndyn.problems import AbstractProblem
 from learndyn.rules import AbstractRule
 from learndyn.runtime.checks import flag, instance, shown
 from learndyn.runtime.precision import usual_settings
+from learndyn.runtime.tables import Shown, shown_as_table
 from learndyn.runtime.values import Value
 from learndyn.system.encoding import decode, encode, missing
 
 
+@shown_as_table
 class System(Value):
     """What learns: a problem, a network and an update rule.
 
@@ -20,6 +21,13 @@ class System(Value):
         problem: where examples and their labels come from.
         network: the student.
         rule: how its weights change.
+
+    Example:
+        >>> import learndyn as ld
+        >>> teacher = ld.Committee(1, "erf")
+        >>> system = ld.System(ld.TeacherStudent(ld.Isotropic(50), teacher), teacher, ld.SGD(0.1))
+        >>> system.dim
+        50
     """
 
     problem: AbstractProblem
@@ -41,13 +49,9 @@ class System(Value):
             rule.check_network(problem, network)
         self.problem, self.network, self.rule = problem, network, rule
 
-    def _repr_html_(self) -> str:
-        """The system as a table, for notebooks."""
-        row = lambda name: (
-            f"<tr><th>{name}</th><td>{html.escape(repr(getattr(self, name)))}</td></tr>"
-        )
-        rows = "".join(row(name) for name in ("problem", "network", "rule"))
-        return f"<table><caption>System, N = {self.dim}</caption>{rows}</table>"
+    def _shown(self) -> Shown:
+        names = ("problem", "network", "rule")
+        return Shown(f"System, N = {self.dim}", [(n, repr(getattr(self, n))) for n in names])
 
     @property
     def dim(self) -> int:

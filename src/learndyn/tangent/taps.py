@@ -86,6 +86,14 @@ def forward(
     Raises:
         ValueError: for a node that does not exist, is inside a loop, a branch or a function with a
             custom derivative, or has the name of another node.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import learndyn as ld
+        >>> apply = lambda w, x: 2 * ld.tap("node", x @ w)
+        >>> outputs, nodes = ld.forward(apply, jnp.ones(3), jnp.ones((1, 3)), {"node": jnp.ones(1)})
+        >>> outputs.tolist(), nodes["node"].tolist()
+        ([8.0], [4.0])
     """
     function("apply", apply)
     flag("local", local)

@@ -17,11 +17,12 @@ from jax.flatten_util import ravel_pytree
 from learndyn.records import Variable as Variable
 from learndyn.runtime.checks import either, one_of, shown
 from learndyn.runtime.precision import full_precision, in_float64
+from learndyn.runtime.tables import Shown, shown_as_table
 from learndyn.runtime.types import Array, Number, Weights
 from learndyn.runtime.values import Value
 from learndyn.system import System
 from learndyn.theory.chain import AbstractChain
-from learndyn.theory.dynamics import Clock, Flow, Map, Noise, Refused, State
+from learndyn.theory.dynamics import STEPS, Clock, Flow, Map, Noise, Refused, Spread, State
 
 Realise = Callable[[], tuple[Weights, Weights]]
 
@@ -40,7 +41,17 @@ class Given(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """Whether a theory covers a system, and why."""
+    """Whether a theory covers a system, and why.
+
+    Attributes:
+        level: "exact", "approximate" or "none".
+        reason: in which limit, what is left out, or what does not fit.
+
+    Example:
+        >>> from learndyn.theory import Coverage
+        >>> Coverage("none", "the network is an MLP").level
+        'none'
+    """
 
     level: Literal["exact", "approximate", "none"]
     reason: str
@@ -48,7 +59,19 @@ class Coverage(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """A paper, and which of its equations a theory implements."""
+    """A paper, and which of its equations a theory implements.
+
+    Attributes:
+        paper: its key, as in `learndyn cite`.
+        equations: their numbers, and which of them are corrected.
+
+    Example:
+        >>> import learndyn as ld
+        >>> teacher = ld.Committee(1, "erf")
+        >>> system = ld.System(ld.TeacherStudent(ld.Isotropic(50), teacher), teacher, ld.SGD(0.1))
+        >>> [reference.paper for reference in ld.theory_of(system).reference][:2]
+        ['bocchi2026escape', 'worschech2024scaling']
+    """
 
     paper: str
     equations: str
@@ -58,11 +81,15 @@ class NoTheory(ValueError):
     """No theory covers the system; the message lists every theory with its reason."""
 
 
+@shown_as_table
 class AbstractTheory(Value):
     """A closed macroscopic description of a family of systems.
 
     Called directly, `drift`, `observe`, `project` and the like return NumPy arrays in float64.
     Under tracing, which is how the engine calls them, they are plain JAX functions.
+
+    Args:
+        system: the system that it describes.
     """
 
     system: System
@@ -139,8 +166,13 @@ class AbstractTheory(Value):
     def dynamics(self, order: str) -> Flow | Map | Refused:
         """The equation of motion of the state at an order, or why there is none."""
 
-    def noise(self, order: str) -> Noise | Refused:
-        """How the state fluctuates about its flow, if the order is one."""
+    def clock(self, order: str) -> Clock:
+        """The clock of the dynamics at an order; override it where dynamics cost much."""
+        dynamics = self.dynamics(order)
+        return STEPS if isinstance(dynamics, Refused) else dynamics.clock
+
+    def noise(self, order: str) -> Noise | Spread | Refused:
+        """How the state fluctuates about its flow; or how observables scatter, if a map says so."""
         return Refused(f"the {self.name} theory states no diffusion")
 
     def chain(self) -> AbstractChain | Refused:
@@ -208,25 +240,44 @@ class AbstractTheory(Value):
         """
         return {}
 
+    def _shown(self) -> Shown:
+        coverage = self.covers(self.system)
+        papers = (f"{each.paper} ({each.equations})" for each in self.reference)
+        rows = [
+            ("coverage", f"{coverage.level}: {coverage.reason}"),
+            ("orders", ", ".join(self.orders)),
+            ("observables", ", ".join(self.variables)),
+            ("reference", "; ".join(papers)),
+        ]
+        for name, value in self.landmarks().items():
+            rows.append((name, f"{value:.4g} {self.units.get(name, '')}".rstrip()))
+        return Shown(f"Theory: {self.name}", rows)
+
     def landmark_units(self, **arguments: Any) -> dict[str, str]:
         """The unit of every landmark that `landmarks` returns for these arguments."""
         return {name: self.units[name] for name in self.landmarks(**arguments)}
 
 
-def beyond_gradient(rule: Any, *, decay: bool = False) -> str | None:
+def beyond_gradient(
+    rule: Any, *, decay: bool = False, schedule: bool = False, momentum: bool = False
+) -> str | None:
     """Why a theory of plain gradient steps does not cover a rule; None if it may.
 
     Args:
         rule: the rule.
         decay: whether the theory covers weight decay.
+        schedule: whether the theory covers learning rates that change.
+        momentum: whether the theory covers momentum.
 
     Returns:
         The reason.
     """
-    if rule.inertia is not None:
+    if not momentum and rule.inertia is not None:
         return "the rule has momentum, whose velocity is not part of the state"
     if not decay and getattr(rule, "decay", None) is not None:
         return "the rule has weight decay, which the equations leave out"
+    if not schedule and callable(getattr(rule, "learning_rate", None)):
+        return "the rule has a learning rate that changes, which the equations leave out"
     return None
 
 

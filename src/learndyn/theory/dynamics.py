@@ -20,13 +20,35 @@ State = Any  # a theory's own pytree of order parameters
 
 
 class Refused(NamedTuple):
-    """Returned for what a theory cannot provide. The reason completes a sentence."""
+    """Returned for what a theory cannot provide.
+
+    Attributes:
+        reason: why not, as the end of a sentence.
+
+    Example:
+        >>> import learndyn as ld
+        >>> line = ld.TeacherStudent(ld.Isotropic(2), ld.LinearTeacher(1, [[1.0, 0.0]]))
+        >>> system = ld.System(line, ld.DeepLinear([2, 1]), ld.GradientDescent(0.1))
+        >>> ld.theory_of(system).noise("full")
+        Refused(reason='the deep linear theory states no diffusion')
+    """
 
     reason: str
 
 
 class Clock(NamedTuple):
-    """A unit of time: its name, its length in steps, and the factor from `drift` to per unit."""
+    """A unit of time.
+
+    Attributes:
+        unit: its name, such as "steps / N".
+        steps: its length in steps of the rule.
+        drift: what `drift` is multiplied by to be per unit of time.
+
+    Example:
+        >>> from learndyn.theory import Clock
+        >>> Clock("steps / N", 100.0, 1.0).step_numbers([0.0, 1.5]).tolist()
+        [0, 150]
+    """
 
     unit: str
     steps: float
@@ -128,6 +150,13 @@ class Map(eqx.Module):
         """The state at the point `y`, in the map's own coordinates."""
         return y
 
+    def closed_form(self, state: State, steps: np.ndarray) -> State | None:
+        """The states after these numbers of steps, leaves (steps, …); None without a closed form.
+
+        It is called for some of the times at once, so that not all states are in memory.
+        """
+        return None
+
 
 class Noise(eqx.Module):
     """How much a state of size N fluctuates about its flow."""
@@ -139,3 +168,11 @@ class Noise(eqx.Module):
     def error(self, state: State) -> float:
         """The relative error of `diffusion` at a state; 0 if it is a closed form."""
         return 0.0
+
+
+class Spread(eqx.Module):
+    """How much observables scatter between runs, for states that say it themselves."""
+
+    @abc.abstractmethod
+    def deviations(self, state: State) -> dict[str, Array]:
+        """The standard deviations of all observables."""

@@ -76,6 +76,20 @@ def test_broken_idx_files_are_one_line(tmp_path):
             read_idx(tmp_path / "a.gz")
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_header_that_lies_reserves_no_memory(tmp_path, packed):
+    header = bytes([0, 0, 8, 3]) + (2**32 - 1).to_bytes(4) * 3
+    path = tmp_path / ("a.gz" if packed else "a")
+    path.write_bytes(gzip.compress(header + b"12") if packed else header + b"12")
+    with pytest.raises(ValueError, match="got 18 bytes; allowed are 792281624589241"):
+        read_idx(path)
+    with h5py.File(tmp_path / "usps.h5", "w") as file:
+        for name in ("data", "target"):
+            file.create_dataset(f"train/{name}", (10**12,), np.uint8, chunks=(1000,))
+    with pytest.raises(ValueError, match=r"usps.h5: has shapes \(1000000000000,\)"):
+        usps(tmp_path)
+
+
 def test_missing_or_unequal_idx_files_are_one_line(tmp_path, monkeypatch):
     monkeypatch.delenv("LEARNDYN_DATA", raising=False)
     with pytest.raises(ValueError, match="data folder: got ''"):

@@ -54,7 +54,11 @@ def _objections(part: Any) -> Iterator[tuple[str, str]]:
     if isinstance(part, RANDOM) and part.training and probability > 0:
         yield "draws at random in training mode", "module.eval()"
     if _uses_the_batch(part):
-        yield "uses the statistics of the batch in training mode", "module.eval()"
+        yield (
+            "in training mode normalises by its batch, so that the loss that is trained is no mean "
+            "of losses of single examples",
+            "module.eval(), whose loss is another one",
+        )
 
 
 def _uses_the_batch(part: Any) -> bool:

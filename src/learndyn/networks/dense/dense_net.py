@@ -33,6 +33,11 @@ class DenseNet(AbstractLayered):
         bias: whether layers have biases.
         output: map of the last pre-activation: "identity", "softmax", "sigmoid" or "tanh".
         gain: factor of the initial weights.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.DenseNet([10, 64, 64, 1], "tanh", dropped=0.5).output_shape((10,))
+        ()
     """
 
     widths: tuple[int, ...] = eqx.field(static=True)

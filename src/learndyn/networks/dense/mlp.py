@@ -29,6 +29,12 @@ class MLP(AbstractLayered):
         bias: whether layers have biases.
         output: map of the last pre-activation: "identity", "softmax", "sigmoid" or "tanh".
         gain: factor of the initial weights (√2 preserves the size of activations for relu).
+
+    Example:
+        >>> import learndyn as ld
+        >>> network = ld.MLP([10, 64, 3], "relu", bias=True, gain=2**0.5)
+        >>> network.input_shape, network.output_shape((10,))
+        ((10,), (3,))
     """
 
     widths: tuple[int, ...] = eqx.field(static=True)

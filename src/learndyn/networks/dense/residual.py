@@ -26,6 +26,11 @@ class ResidualMLP(AbstractLayered):
         bias: whether layers have biases.
         output: map of the last pre-activation: "identity", "softmax", "sigmoid" or "tanh".
         gain: factor of the initial weights.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.ResidualMLP([10, 64, 64, 1], "tanh").output_shape((10,))
+        ()
     """
 
     widths: tuple[int, ...] = eqx.field(static=True)

@@ -29,6 +29,12 @@ class CNN(AbstractImageNetwork):
         output: map of the last pre-activation: "identity", "softmax", "sigmoid" or "tanh".
         gain: factor of the initial weights.
         stride: one for all convolutions, or one for each.
+
+    Example:
+        >>> import learndyn as ld
+        >>> network = ld.CNN([8, 16], 3, 10, "relu", gain=2**0.5, stride=2)
+        >>> network.output_shape((32, 32, 3))
+        (10,)
     """
 
     channels: tuple[int, ...] = eqx.field(static=True)

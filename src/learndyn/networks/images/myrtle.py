@@ -34,6 +34,11 @@ class Myrtle(AbstractImageNetwork):
         bias: whether layers have biases.
         output: map of the last pre-activation: "identity", "softmax", "sigmoid" or "tanh".
         gain: factor of the initial weights.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.Myrtle(32, 10).output_shape((32, 32, 3))
+        (10,)
     """
 
     channels: int = eqx.field(static=True)

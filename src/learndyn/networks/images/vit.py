@@ -55,6 +55,11 @@ class ViT(AbstractImageNetwork):
         bias: whether dense layers have biases.
         output: map of the last pre-activation: "identity", "softmax", "sigmoid" or "tanh".
         gain: factor of the initial weights of dense layers.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.ViT(patch=4, width=32, depth=2, heads=4, outputs=10).output_shape((32, 32, 3))
+        (10,)
     """
 
     patch: int = eqx.field(static=True)

@@ -38,6 +38,11 @@ class WideResNet(AbstractImageNetwork):
         bias: whether layers have biases.
         output: map of the last pre-activation: "identity", "softmax", "sigmoid" or "tanh".
         gain: factor of the initial weights.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.WideResNet(10, 1, 10).output_shape((32, 32, 3))
+        (10,)
     """
 
     depth: int = eqx.field(static=True)

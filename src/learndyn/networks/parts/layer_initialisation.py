@@ -28,6 +28,13 @@ class Xavier(AbstractLayers):
 
     Args:
         scale: factor of every layer.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> layers = ld.Xavier().sample(np.random.default_rng(0), (3, 5, 2), None)
+        >>> [layer.shape for layer in layers]
+        [(5, 3), (2, 5)]
     """
 
     scale: np.ndarray
@@ -49,6 +56,13 @@ class SmallRandom(AbstractLayers):
 
     Args:
         largest: the largest singular value of every layer (0.05 in curvature2020linear).
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> (layer,) = ld.SmallRandom(0.05).sample(np.random.default_rng(0), (3, 5), None)
+        >>> round(float(np.linalg.norm(layer, 2)), 6)
+        0.05
     """
 
     largest: np.ndarray
@@ -71,6 +85,14 @@ class Aligned(AbstractLayers):
 
     Args:
         strengths: σ of every mode and layer: a number, (layers,), or (modes, layers).
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> target = np.diag([3.0, 1.0])
+        >>> first, second = ld.Aligned(0.5).sample(np.random.default_rng(0), (2, 2, 2), target)
+        >>> np.round(np.abs(np.diag(second @ first)), 6).tolist()  # σ̄ = 0.5² in both modes
+        [0.25, 0.25]
     """
 
     strengths: np.ndarray

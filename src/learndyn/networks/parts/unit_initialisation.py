@@ -35,6 +35,11 @@ class Normal(AbstractInitialisation):
 
     Args:
         std: standard deviation of an entry.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.Normal(0.5).variance
+        0.25
     """
 
     std: np.ndarray
@@ -56,6 +61,13 @@ class Orthonormal(AbstractInitialisation):
 
     Args:
         norm: length of a row in units of √N.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> rows = ld.Orthonormal(1.0).sample(np.random.default_rng(0), 2, 100)
+        >>> bool(np.allclose(rows @ rows.T / 100, np.eye(2)))
+        True
     """
 
     norm: np.ndarray
@@ -77,6 +89,14 @@ class Typical(AbstractInitialisation):
     The rows are orthogonal in every covariance level, with |P_l w|² = N_l, and orthogonal to those
     of the other network if it is `Typical` too. If the other network's weights are sampled, the
     directions of the rows are random.
+
+    Example:
+        >>> import learndyn as ld
+        >>> teacher = ld.Committee(2, "erf", init=ld.Typical())
+        >>> problem = ld.TeacherStudent(ld.PowerLaw(100, 2, 1.0), teacher)
+        >>> system = ld.System(problem, ld.Committee(2, "erf", init=ld.Typical()), ld.SGD(0.1))
+        >>> ld.start(system).state.T.round(6).tolist()  # half of the inputs in each level
+        [[[0.5, 0.0], [0.0, 0.5]], [[0.5, 0.0], [0.0, 0.5]]]
     """
 
     @property

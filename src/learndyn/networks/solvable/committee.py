@@ -37,6 +37,13 @@ class CommitteeWeights(NamedTuple):
         inputs: w, (units, N).
         outputs: v, (units,); None if the network states them itself.
         biases: b, (units,); None likewise.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> weights = ld.CommitteeWeights(np.ones((2, 4)), np.array([1.0, -1.0]))
+        >>> weights.outputs.shape, weights.biases
+        ((2,), None)
     """
 
     inputs: Array
@@ -68,6 +75,12 @@ class Committee(AbstractNetwork):
             subclass of `AbstractInitialisation`.
         trainable: number of leading input directions that are trained; the others keep their
             initial weights. None for all.
+
+    Example:
+        >>> import learndyn as ld
+        >>> student = ld.Committee(3, "erf", scale=1 / 3, train=("inputs", "outputs"))
+        >>> student.train, student.init
+        (('inputs', 'outputs'), Normal(std=1.0))
     """
 
     unwritten: ClassVar[dict[str, Any]] = {"outputs": None, "biases": None, "train": PARTS[:1]}

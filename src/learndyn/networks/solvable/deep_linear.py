@@ -24,6 +24,13 @@ class DeepLinear(AbstractNetwork):
     Args:
         widths: from input to output, at least two; depth d is one less than their number.
         init: the distribution of the layers, `Xavier()` by default.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.DeepLinear([3, 5, 2])
+        >>> network.depth, network((np.ones((5, 3)), np.ones((2, 5))), np.ones((1, 3))).tolist()
+        (2, [[15.0, 15.0]])
     """
 
     widths: tuple[int, ...] = eqx.field(static=True)

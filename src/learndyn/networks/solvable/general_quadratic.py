@@ -22,6 +22,14 @@ class GeneralQuadratic(AbstractNetwork):
         sigma: Σ, a symmetric matrix, or (inputs,) for a diagonal one.
         gamma: γ, the factor of the quadratic part.
         std: standard deviation of the initial weights.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.GeneralQuadratic([1.0, -1.0], gamma=0.5)
+        >>> weights, x = np.array([1, 2], np.float32), np.array([3, 4], np.float32)
+        >>> float(network(weights, x))  # 3 + 8 + ½ · 0.5 · (1 − 4)
+        10.25
     """
 
     sigma: np.ndarray

@@ -19,6 +19,11 @@ class LinearTeacher(AbstractNetwork):
     Args:
         outputs: number of outputs.
         matrix: A, (outputs, inputs); None draws normal entries of variance 1/inputs.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.LinearTeacher(2, [[3.0, 0.0], [0.0, 1.0]]).matrix.shape
+        (2, 2)
     """
 
     outputs: int = eqx.field(static=True)

@@ -31,6 +31,13 @@ class Activation(AbstractActivation):
     Args:
         function: g, elementwise and differentiable by JAX.
         kinks: where g, its slope or its curvature jumps.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import learndyn as ld
+        >>> student = ld.Committee(2, ld.Activation(lambda h: jnp.maximum(h, -1.0), kinks=[-1.0]))
+        >>> student.units
+        2
     """
 
     function: Callable[[Array], Array] = eqx.field(static=True)

@@ -1,9 +1,9 @@
 """Real images from their standard files, and scikit-learn's digits.
 
 Files are read from the folder that the environment variable `LEARNDYN_DATA` names, or from an
-argument. The other data sets have their own modules: MNIST `idx.py`, USPS `usps.py`, CelebA
-`celeba.py`, house numbers `svhn.py`, spoken digits `fsdd.py`, news `ag_news.py`, the robot arm
-SARCOS `sarcos.py`.
+argument, or from where `learndyn data get` puts them (`download.py`). The other data sets have
+their own modules: MNIST `idx.py`, USPS `usps.py`, CelebA `celeba.py`, house numbers `svhn.py`,
+spoken digits `fsdd.py`, news `ag_news.py`, the robot arm SARCOS `sarcos.py`.
 """
 
 import os
@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from learndyn.runtime.cache import user_folder
 from learndyn.runtime.checks import one_of
 
 VARIABLE = "LEARNDYN_DATA"
 _CIFAR_RECORD = 1 + 3 * 32 * 32  # a label, then the planes R, G, B, row by row
-_CIFAR_SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html (binary version)"
+_CIFAR_PAGE = "https://www.cs.toronto.edu/~kriz/cifar.html (binary version)"
+_CIFAR_SOURCE = f"{_CIFAR_PAGE}, or by `learndyn data get cifar10`"
 
 
 class Images(NamedTuple):
@@ -135,18 +137,25 @@ def first_channel(data: str, images: int = 0) -> Inputs:
 
 
 def data_folder(folder: str | os.PathLike | None = None) -> pathlib.Path:
-    """The folder of data files, from the argument or the environment.
+    """The folder of data files: the argument, LEARNDYN_DATA, or where downloads are kept.
 
     Raises:
-        ValueError: if neither names a folder.
+        ValueError: if none of these is a folder.
     """
     path = os.environ.get(VARIABLE, "") if folder is None else os.fspath(folder)
+    if folder is None and not path and own_folder().is_dir():
+        return own_folder()
     if not path or not pathlib.Path(path).is_dir():
         raise ValueError(
             f"data folder: got {path!r}; allowed is an existing folder, "
-            f"set by --data-dir or {VARIABLE}"
+            f"set by --data-dir or {VARIABLE}, or `learndyn data get NAME`"
         )
     return pathlib.Path(path)
+
+
+def own_folder() -> pathlib.Path:
+    """Where downloads are kept if no folder is named: `learndyn/data` in your cache folder."""
+    return user_folder() / "data"
 
 
 def folder_of(name: str, folder: str | os.PathLike | None = None) -> pathlib.Path:

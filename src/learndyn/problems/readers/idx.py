@@ -1,6 +1,7 @@
 """Images in the IDX format: MNIST and Fashion-MNIST, gzipped or not."""
 
 import gzip
+import io
 import math
 import os
 import pathlib
@@ -11,8 +12,11 @@ import numpy as np
 from learndyn.problems.readers.files import Images, folder_of, missing
 
 _TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
-_MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-_FASHION = "https://github.com/zalandoresearch/fashion-mnist"
+PIECE = 2**20  # bytes read at once
+_MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/, or by `learndyn data get mnist`"
+_FASHION = (
+    "https://github.com/zalandoresearch/fashion-mnist, or by `learndyn data get fashion-mnist`"
+)
 
 
 def mnist(folder: str | os.PathLike | None = None) -> Images:
@@ -91,26 +95,32 @@ def read_idx(path: str | os.PathLike) -> np.ndarray:
         ValueError: for a file of another format, or one that is cut short.
     """
     path = pathlib.Path(path)
-    raw = _bytes(path)
-    if len(raw) < 4 or raw[:2] != b"\0\0" or raw[2] not in _TYPES:
-        raise ValueError(f"{path.name}: begins with {raw[:4]!r}; allowed is an IDX file")
-    dtype, first = np.dtype(_TYPES[raw[2]]), 4 + 4 * raw[3]
-    if len(raw) < first:
-        raise ValueError(f"{path.name}: got {len(raw)} bytes; allowed is a header of {first}")
-    shape = tuple(int(n) for n in np.frombuffer(raw[4:first], ">u4"))
-    wanted = first + dtype.itemsize * math.prod(shape)
-    if len(raw) != wanted:
-        expected = f"allowed are {wanted} for the shape {shape}"
-        raise ValueError(f"{path.name}: got {len(raw)} bytes; {expected}")
-    numbers = np.frombuffer(raw, dtype, offset=first).reshape(shape)
-    return numbers.astype(dtype.newbyteorder("="))  # JAX refuses big-endian arrays
-
-
-def _bytes(path: pathlib.Path) -> bytes:
-    if path.suffix != ".gz":
-        return path.read_bytes()
+    opened = gzip.open if path.suffix == ".gz" else open
     try:
-        with gzip.open(path) as file:
-            return file.read()
+        with opened(path, "rb") as file:
+            return _array(path, file)
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise ValueError(f"{path.name}: got a broken gzip file; allowed is an intact one") from None
+
+
+def _array(path: pathlib.Path, file: io.BufferedIOBase) -> np.ndarray:
+    start = file.read(4)
+    if len(start) < 4 or start[:2] != b"\0\0" or start[2] not in _TYPES:
+        raise ValueError(f"{path.name}: begins with {start!r}; allowed is an IDX file")
+    dtype, lengths = np.dtype(_TYPES[start[2]]), file.read(4 * start[3])
+    first = 4 + 4 * start[3]
+    if 4 + len(lengths) < first:
+        came = f"got {4 + len(lengths)} bytes"
+        raise ValueError(f"{path.name}: {came}; allowed is a header of {first}")
+    shape = tuple(int(n) for n in np.frombuffer(lengths, ">u4"))
+    size = dtype.itemsize * math.prod(shape)
+    raw = bytearray()
+    # In pieces: memory for what the header promises is never reserved at once.
+    while piece := file.read(min(PIECE, size + 1 - len(raw))):
+        raw += piece
+    if len(raw) != size:
+        more = "more than " if len(raw) > size else ""
+        came = f"got {more}{first + min(len(raw), size)} bytes"
+        raise ValueError(f"{path.name}: {came}; allowed are {first + size} for the shape {shape}")
+    numbers = np.frombuffer(raw, dtype).reshape(shape)
+    return numbers.astype(dtype.newbyteorder("="))  # JAX refuses big-endian arrays

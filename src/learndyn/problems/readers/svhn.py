@@ -8,7 +8,10 @@ import numpy as np
 from learndyn.problems.readers.files import Images, folder_of, missing
 from learndyn.problems.readers.matlab import variables
 
-_SOURCE = "http://ufldl.stanford.edu/housenumbers/ (format 2, cropped digits)"
+_SOURCE = (
+    "http://ufldl.stanford.edu/housenumbers/ (format 2, cropped digits), "
+    "or by `learndyn data get svhn`"
+)
 _SHAPE = 32, 32, 3
 _ZERO = 10  # the files' label of the digit 0
 

@@ -11,6 +11,7 @@ from learndyn.networks.closed_forms import joined
 from learndyn.numerics.gaussian import Units
 from learndyn.problems import Spectrum, TeacherStudent
 from learndyn.rules import StepLaw
+from learndyn.runtime.divergence import Elapsed
 from learndyn.runtime.types import Array
 from learndyn.system import System
 
@@ -22,7 +23,7 @@ class CommitteeSetting(NamedTuple):
         problem: inputs, label noise and loss.
         student: the network that learns.
         teacher: the network that labels.
-        rule: the rates.
+        rule: the rates; those of one time where they change, by `at`.
         spectrum: the levels of the inputs.
         units: Gaussian averages of the units of both networks.
     """
@@ -44,6 +45,22 @@ class CommitteeSetting(NamedTuple):
         sizes = student.units, teacher.units
         units = _units(student.g, teacher.g, *sizes, tuple(resolution.items()))
         return CommitteeSetting(problem, student, teacher, rule, problem.inputs.spectrum, units)
+
+    def at(self, time: Elapsed | None) -> "CommitteeSetting":
+        """The setting with the learning rate of a time; None, as in a start, is 0.
+
+        It has no momentum, but its limit for N → ∞: a larger rate.
+        """
+        now = self.at_step(0.0 if time is None else time.value * self.spectrum.counts.sum())
+        return now._replace(rule=now.rule.settled)
+
+    def at_step(self, step: Any) -> "CommitteeSetting":
+        """The setting with the learning rate of a step."""
+        return self._replace(rule=self.rule.at(step))
+
+    def at_most(self, end: float | int) -> "CommitteeSetting":
+        """As `at`, with the largest learning rate until a time."""
+        return self._replace(rule=self.rule.at_most(end * self.problem.dim).settled)
 
     @property
     def h(self) -> Array:
@@ -103,6 +120,8 @@ class CommitteeSetting(NamedTuple):
             "trained outputs or biases": self.student.train != ("inputs",),
             "different activations": self.student.activation != self.teacher.activation,
             "decay": self.rule.decay is not None,
+            "a learning rate that changes": self.rule.scheduled,
+            "momentum": self.rule.inertia is not None,
         }
         return next((reason for reason, there in reasons.items() if there), "")
 

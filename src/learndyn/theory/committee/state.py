@@ -9,7 +9,8 @@ import numpy as np
 
 from learndyn.numerics.linalg import smallest_eigenvalue
 from learndyn.numerics.semidefinite import gram_factor
-from learndyn.runtime.checks import a_kind
+from learndyn.runtime.checks import a_kind, shown
+from learndyn.runtime.divergence import Elapsed
 from learndyn.runtime.precision import float64
 from learndyn.runtime.types import Array
 
@@ -30,6 +31,12 @@ def _optional(name: str) -> Callable[[Any], Array | None]:
     return lambda value: None if value is None else float64(name)(value)
 
 
+def _time(value: Any) -> Elapsed | None:
+    if value is None or isinstance(value, Elapsed):
+        return value
+    raise ValueError(f"time: got {shown(value)}; allowed is None, every start has time 0")
+
+
 class Overlaps(eqx.Module):
     """Overlaps of student and teacher weights in every covariance level.
 
@@ -38,7 +45,8 @@ class Overlaps(eqx.Module):
     not included. A matrix without the level axis is taken as a single level.
 
     Outputs and biases are part of the state where they are drawn or learn; elsewhere the networks
-    state them. None in a state for `start` takes those of the network.
+    state them. None in a state for `start` takes those of the network. So is the time, where the
+    learning rate depends on it; every start has time 0.
 
     Args:
         Q: (levels, K, K).
@@ -48,6 +56,14 @@ class Overlaps(eqx.Module):
         biases: the student's biases b, (K,).
         teacher_outputs: the teacher's output weights, (M,), which never change.
         teacher_biases: the teacher's biases, (M,).
+        time: α = steps/N, or None.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> state = ld.Overlaps(Q=np.eye(2), R=np.zeros((2, 2)), T=np.eye(2))
+        >>> state.Q.shape  # (levels, K, K)
+        (1, 2, 2)
     """
 
     Q: Array = eqx.field(converter=_with_levels("Q"))
@@ -57,6 +73,7 @@ class Overlaps(eqx.Module):
     biases: Array | None = eqx.field(converter=_optional("biases"), default=None)
     teacher_outputs: Array | None = eqx.field(converter=_optional("teacher_outputs"), default=None)
     teacher_biases: Array | None = eqx.field(converter=_optional("teacher_biases"), default=None)
+    time: Elapsed | None = eqx.field(converter=_time, default=None)
 
     # Shapes only: an Overlaps may also hold a drift, or traced arrays, whose values have no bounds.
     # `checked` tests the values of a state that a user passes.
@@ -109,6 +126,7 @@ class Factors(eqx.Module):
         biases: likewise.
         teacher_outputs: likewise.
         teacher_biases: likewise.
+        time: likewise.
     """
 
     J: Array
@@ -117,6 +135,7 @@ class Factors(eqx.Module):
     biases: Array | None = None
     teacher_outputs: Array | None = None
     teacher_biases: Array | None = None
+    time: Elapsed | None = None
 
     @property
     def parts(self) -> dict[str, Array | None]:
@@ -133,7 +152,8 @@ class Factors(eqx.Module):
     def overlaps(self) -> Overlaps:
         """The overlaps of these rows."""
         rows = self.rows
-        return from_gram(rows @ rows.swapaxes(1, 2), self.J.shape[1], **self.parts)
+        gram = rows @ rows.swapaxes(1, 2)
+        return from_gram(gram, self.J.shape[1], time=self.time, **self.parts)
 
 
 def factors_of(state: Overlaps, rank: int) -> Factors:
@@ -142,10 +162,10 @@ def factors_of(state: Overlaps, rank: int) -> Factors:
     Students that are many orders of magnitude smaller than the teachers keep their digits.
     """
     rows, K = gram_factor(np.asarray(state.gram), rank), state.Q.shape[1]
-    return Factors(rows[:, :K], rows[:, K:], **state.parts)
+    return Factors(rows[:, :K], rows[:, K:], time=state.time, **state.parts)
 
 
-def from_gram(C: Array, units: int, **parts: Array | None) -> Overlaps:
+def from_gram(C: Array, units: int, **parts: Any) -> Overlaps:
     """The overlaps in Gram matrices (levels, K + M, K + M), students first; `parts` as they are."""
     return Overlaps(C[:, :units, :units], C[:, :units, units:], C[:, units:, units:], **parts)
 

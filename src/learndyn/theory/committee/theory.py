@@ -16,6 +16,7 @@ from learndyn.networks import Committee, Typical
 from learndyn.numerics.rosenbrock import Solve
 from learndyn.problems import SquaredLoss, TeacherStudent
 from learndyn.runtime.checks import a_kind, one_of, positive
+from learndyn.runtime.divergence import Elapsed
 from learndyn.runtime.precision import compiled_in_float64, full_precision
 from learndyn.runtime.types import Array, Number, Weights
 from learndyn.system import System
@@ -33,12 +34,14 @@ from learndyn.theory.committee import landmarks
 from learndyn.theory.committee.dynamics import (
     classification,
     diffusion,
+    inertia,
     linear,
     overlaps,
     realisation,
     stiff,
 )
 from learndyn.theory.committee.dynamics.chain import CommitteeChain
+from learndyn.theory.committee.dynamics.inertia import Moving
 from learndyn.theory.committee.landscape import solutions
 from learndyn.theory.committee.setting import CommitteeSetting, mean_square
 from learndyn.theory.committee.state import (
@@ -78,6 +81,13 @@ class CommitteeTheory(AbstractTheory):
     Args:
         system: the system.
         resolution: (name, value) pairs for the averages of `Units`; see `resolved`.
+
+    Example:
+        >>> import learndyn as ld
+        >>> teacher = ld.Committee(1, "linear", init=ld.Orthonormal(1.0))
+        >>> system = ld.System(ld.TeacherStudent(ld.Isotropic(50), teacher), teacher, ld.SGD(0.5))
+        >>> ld.theory_of(system).landmarks()
+        {'critical_learning_rate': 2.0}
     """
 
     unwritten: ClassVar[dict[str, Any]] = {"resolution": ()}
@@ -86,7 +96,6 @@ class CommitteeTheory(AbstractTheory):
     resolution: tuple[tuple[str, float], ...] = eqx.field(static=True, default=())
 
     name: ClassVar[str] = "committee"
-    orders: ClassVar[tuple[str, ...]] = ("full", "flow", "finite")
     reference: ClassVar[tuple[Reference, ...]] = (
         Reference("bocchi2026escape", "Eqs. 6, 33, 34 (the η² bracket of 34 corrected)"),
         Reference("worschech2024scaling", "Eqs. 18, 19 (prefactors corrected), by level"),
@@ -104,7 +113,7 @@ class CommitteeTheory(AbstractTheory):
             return Coverage("none", "the target is not a Committee teacher")
         if not isinstance(problem.loss, SquaredLoss):
             return Coverage("none", f"the loss is {type(problem.loss).__name__}, not SquaredLoss")
-        if (beyond := beyond_gradient(rule, decay=True)) is not None:
+        if (beyond := beyond_gradient(rule, decay=True, schedule=True, momentum=True)) is not None:
             return Coverage("none", beyond)
         if rule.step_law is None:
             return Coverage("none", f"the rule is {type(rule).__name__}, not SGD")
@@ -140,6 +149,17 @@ class CommitteeTheory(AbstractTheory):
             sigma, c = overlaps.covariance(setting, state), setting.c(state)
             error = setting.units.error(sigma, c, setting.biases(state))
         return {"averages": method, "averages_error": error}
+
+    @property
+    def orders(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Momentum has velocities, of which "finite" knows nothing, and "inertial" all if η is one.
+
+        "full" and "flow" have momentum in the limit N → ∞, SGD at η/(1 − momentum).
+        """
+        law = self._setting.rule
+        if law.inertia is None:
+            return ("full", "flow", "finite")
+        return ("full", "flow") if law.scheduled else ("full", "flow", "inertial")
 
     @property
     def variables(self) -> dict[str, Variable]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -190,7 +210,10 @@ class CommitteeTheory(AbstractTheory):
     def as_state(self, state: Any) -> Overlaps:
         _, student, teacher, _, spectrum, _ = self._setting
         state = checked(state, spectrum.levels, student.units, teacher.units)
-        return realisation.with_parts(state, student, teacher)
+        state = realisation.with_parts(state, student, teacher)
+        if not self._setting.rule.scheduled:
+            return state
+        return dataclasses.replace(state, time=Elapsed(np.zeros(())))
 
     def project(self, weights: Weights, teacher: Weights) -> Overlaps:
         networks = (self._setting.student, weights), (self._setting.teacher, teacher)
@@ -214,11 +237,15 @@ class CommitteeTheory(AbstractTheory):
 
     def dynamics(self, order: str) -> Flow | Map | Refused:
         one_of("order", order, self.orders)
-        return MeanStep(self._setting) if order == "finite" else OverlapFlow(self._setting, order)
+        kinds = {"finite": MeanStep, "inertial": InertialFlow}
+        kind = kinds.get(order)
+        return OverlapFlow(self._setting, order) if kind is None else kind(self._setting)
 
     def noise(self, order: str) -> Noise | Refused:
         if order == "finite":
             return Refused("order='finite' is a map, whose noise is not known")
+        if order == "inertial":
+            return Refused("the noise of velocities is not known")
         if classification.classifies(self._setting):
             return Refused("the classification error has no derivative")
         return OverlapNoise(self._setting, order)
@@ -235,7 +262,8 @@ class CommitteeTheory(AbstractTheory):
         return diffusion.unflatten(state, vector)
 
     @compiled_in_float64
-    def observe(self, state: Overlaps | Factors) -> dict[str, Any]:
+    def observe(self, state: Overlaps | Factors | Moving) -> dict[str, Any]:
+        state = state.overlaps if isinstance(state, Moving) else state
         K, sigma = self._setting.student.units, overlaps.covariance(self._setting, state)
         error = overlaps.error(self._setting, state, sigma)
         parts = {name: getattr(state, name) for name in self._own_parts}
@@ -300,8 +328,8 @@ class OverlapFlow(Flow):
     @compiled_in_float64
     def drift(self, state: Overlaps | Factors) -> Overlaps | Factors:
         if isinstance(state, Factors):
-            return overlaps.drift_of_factors(self.setting, state)
-        return overlaps.drift(self.setting, state, self.order)
+            return overlaps.drift_of_factors(self.setting.at(state.time), state)
+        return overlaps.drift(self.setting.at(state.time), state, self.order)
 
     def closed_form(self, state: Overlaps, times: np.ndarray) -> dict[str, np.ndarray] | None:
         if self.setting.student.activation != "linear" or self.setting.special:
@@ -326,11 +354,39 @@ class OverlapFlow(Flow):
 
     def linearise(self, state: Overlaps, w: Array) -> Solve:
         """The solver of (w − Jacobian of the drift) x = b."""
-        return stiff.linearise(self.setting, state, self.order, w)
+        solve = stiff.linearise(self.setting.at(state.time), state, self.order, w)
+        return solve if state.time is None else stiff.with_time(solve, self.drift, state, w)
 
     def radius(self, state: Overlaps | Factors) -> Array:
         """A bound on the spectral radius of the Jacobian."""
-        return stiff.radius(self.setting, state)
+        return stiff.radius(self.setting.at(state.time), state)
+
+
+class InertialFlow(Flow):
+    """Overlaps and velocities: the limit N → ∞ at fixed γ = N (1 − momentum)."""
+
+    setting: CommitteeSetting
+
+    @property
+    def clock(self) -> Clock:
+        return _clock(self.setting.problem.dim)
+
+    @compiled_in_float64
+    def drift(self, state: Moving) -> Moving:
+        return inertia.drift(self.setting, state)
+
+    def integration(self, state: Overlaps, end: float) -> Integration:
+        begin = inertia.at_rest(state)
+        with full_precision():
+            radius = float(eqx.filter_jit(self.radius)(begin))
+        return Explicit(begin) if stiff.is_easy(radius, end) else Stabilised(begin, self.radius)
+
+    def state(self, y: Moving) -> Overlaps:
+        return y.overlaps
+
+    def radius(self, state: Moving) -> Array:
+        """A bound on the spectral radius of the Jacobian."""
+        return inertia.radius(self.setting, state)
 
 
 class MeanStep(Map):
@@ -344,7 +400,7 @@ class MeanStep(Map):
 
     @compiled_in_float64
     def advance(self, y: Overlaps) -> Overlaps:
-        return overlaps.mean_step(self.setting, y)
+        return overlaps.mean_step(self.setting.at(y.time), y)
 
 
 class OverlapNoise(Noise):
@@ -355,14 +411,15 @@ class OverlapNoise(Noise):
 
     @compiled_in_float64
     def diffusion(self, state: Overlaps) -> Array:
-        return diffusion.diffusion(self.setting, state, self.order)
+        return diffusion.diffusion(self.setting.at(state.time), state, self.order)
 
     def error(self, state: Overlaps) -> float:
-        return float(diffusion.diffusion_error(self.setting, state))
+        return float(diffusion.diffusion_error(self.setting.at(state.time), state))
 
 
 # The limit N → ∞ counts as exact if one step changes at most this share of a level's weights.
 RENEWED = 0.1
+LATEST = 1e4  # time until which a learning rate that changes is looked at for that
 
 
 def _coverage(setting: CommitteeSetting) -> Coverage:
@@ -374,12 +431,16 @@ def _coverage(setting: CommitteeSetting) -> Coverage:
         if student.trainable not in np.cumsum(spectrum.counts):
             return Coverage("none", f"{student.trainable} trainable directions cut a level in two")
     # The first level has the largest eigenvalue, and so the largest step.
-    strength = setting.h * student.scale**2 * student.units * mean_square(student.outputs)
+    strength = (
+        setting.at_most(LATEST).h * student.scale**2 * student.units * mean_square(student.outputs)
+    )
     share = float(strength * spectrum.values[0] / spectrum.dim)
     if setting.rule.noise and share > RENEWED:
         reason = f"a step renews {share:.2g} of the first level, which N → ∞ neglects"
         return Coverage("approximate", f"{reason}; order='finite' has the mean step exactly")
     limit = "as N → ∞ with λ_l / N → 0 in every level"
+    if setting.rule.inertia is not None:
+        limit += ", at fixed momentum; order='inertial' is at fixed N (1 − momentum)"
     if setting.units.approximate(setting.biased):
         return Coverage("approximate", f"{limit}, with averages by {setting.units.method()}")
     return Coverage("exact", limit)

@@ -21,6 +21,11 @@ class Modes(eqx.Module):
 
     Args:
         sigma: (modes, layers), modes in the order of the target's singular values.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.Modes([[0.1, 0.1], [0.2, 0.2]]).sigma.shape  # (modes, layers)
+        (2, 2)
     """
 
     sigma: Array = eqx.field(converter=float64("sigma"))

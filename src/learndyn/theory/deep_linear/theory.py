@@ -40,7 +40,20 @@ WHITE = 1e-9  # relative anisotropy of the inputs up to which they count as whit
 
 
 class DeepLinearTheory(AbstractTheory):
-    """Singular modes of a deep linear network under (fractional, natural) gradient rules."""
+    """Singular modes of a deep linear network under (fractional, natural) gradient rules.
+
+    Args:
+        system: a system that it covers.
+
+    Example:
+        >>> import learndyn as ld
+        >>> target = ld.LinearTeacher(2, [[3.0, 0.0], [0.0, 1.0]])
+        >>> problem = ld.TeacherStudent(ld.Isotropic(2), target)
+        >>> network = ld.DeepLinear([2, 4, 2], init=ld.Aligned(0.1))
+        >>> system = ld.System(problem, network, ld.GradientDescent(0.02))
+        >>> ld.theory_of(system).landmarks()
+        {'stiffness': 1.0, 'effective_depth': 2.0, 'rate': 6.0}
+    """
 
     map: MapStatistics  # the map to learn, and the statistics of the inputs
     left: np.ndarray  # singular vectors and values of the map to learn

@@ -21,6 +21,14 @@ class Gram(eqx.Module):
         N: W_1ᵀ W_1, (L_x, L_x).
         P: W_2 W_1, (L_y, L_x).
         A: the teacher's matrix, (L_y, L_x).
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> W_1, W_2, A = np.ones((4, 3)), np.ones((2, 4)), np.ones((2, 3))
+        >>> gram = ld.Gram(M=W_2 @ W_2.T, N=W_1.T @ W_1, P=W_2 @ W_1, A=A)
+        >>> gram.E.tolist()
+        [[3.0, 3.0, 3.0], [3.0, 3.0, 3.0]]
     """
 
     M: Array = eqx.field(converter=float64("M"))
@@ -68,6 +76,11 @@ class Traces(eqx.Module):
             normal weights with this α.
         target: ‖A‖² / (L_x L_y), which gives ψ (Eq. 66); None means that of the teacher, or its
             mean if the teacher is random.
+
+    Example:
+        >>> import learndyn as ld
+        >>> float(ld.Traces(alpha=1.0, beta=0.5, epsilon=0.2, phi=-0.1).epsilon)
+        0.2
     """
 
     alpha: Array = eqx.field(converter=float64("alpha"))

@@ -50,7 +50,19 @@ from learndyn.theory.perturbation.state import Gram, Traces, checked, traces_of
 
 
 class PerturbationTheory(AbstractTheory):
-    """Traces and Gram matrix of two linear layers under node perturbation and SGD."""
+    """Traces and Gram matrix of two linear layers under node perturbation and SGD.
+
+    Args:
+        system: a system that it covers.
+
+    Example:
+        >>> import learndyn as ld
+        >>> problem = ld.TeacherStudent(ld.Isotropic(20), ld.LinearTeacher(5))
+        >>> system = ld.System(problem, ld.DeepLinear([20, 400, 5]), ld.NodePerturbation(5e-4))
+        >>> marks = ld.theory_of(system).landmarks(target=0.01)
+        >>> round(marks["critical_learning_rate"], 5)
+        0.00117
+    """
 
     name: ClassVar[str] = "perturbation"
     orders: ClassVar[tuple[str, ...]] = ("full", "finite", "wide")

@@ -18,6 +18,11 @@ class Residuals(eqx.Module):
     Args:
         r: (directions,), the residuals g − y along unit vectors p̂_i over the examples.
         kernel: (directions,), the eigenvalues λ_i of the tangent kernel in these directions.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.Residuals(r=[0.5], kernel=[2.0]).kernel.tolist()
+        [2.0]
     """
 
     r: Array = eqx.field(converter=float64("r"))

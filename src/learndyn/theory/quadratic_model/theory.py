@@ -31,7 +31,18 @@ from learndyn.theory.quadratic_model.state import Residuals, checked
 
 
 class QuadraticModelTheory(AbstractTheory):
-    """Residuals and kernel of a quadratic model, direction by direction."""
+    """Residuals and kernel of a quadratic model, direction by direction.
+
+    Args:
+        system: a system that it covers.
+
+    Example:
+        >>> import learndyn as ld
+        >>> data = ld.Dataset([[1.0]], [0.0])
+        >>> system = ld.System(data, ld.MLP([1, 8, 1], "linear"), ld.GradientDescent(0.1))
+        >>> ld.theory_of(system).name
+        'quadratic model'
+    """
 
     setting: QuadraticSetting
     x: np.ndarray

@@ -33,6 +33,10 @@ and a K × K factor A.
 A level with N_l < K + M has N_l axes and no rest: first those of the teacher, then as many of
 the student's as remain. If V uses fewer of them, unused components of g_S stand for the others,
 so that the length of the input has N_l squared normals.
+
+With momentum the rows are Z = (w, V), 2K of them, where V is the velocity in units of the rate:
+V ← β V + d and w ← w − η V are one linear map of Z, to which the step δ ξ is added. The frame then
+has M + 2K axes, and S is that of all rows.
 """
 
 from typing import NamedTuple
@@ -45,8 +49,11 @@ import numpy as np
 from learndyn.networks import Committee
 from learndyn.numerics.gaussian import AbstractActivation
 from learndyn.numerics.semidefinite import gram_factor, root_times, rounding
+from learndyn.rules.law import Inertia
+from learndyn.runtime.divergence import Elapsed
 from learndyn.runtime.types import Array
 from learndyn.theory.chain import LANES, AbstractChain
+from learndyn.theory.committee.dynamics.velocities import Momentum
 from learndyn.theory.committee.setting import CommitteeSetting
 from learndyn.theory.committee.state import Overlaps
 
@@ -56,14 +63,18 @@ LARGE = 256  # numbers in a state from which on a single run is as fast as eight
 class Coordinates(NamedTuple):
     """What a step changes: U (K, M, L, runs) and the lower triangle of S (K, K, L, runs).
 
-    Also the outputs and the biases of the student, (K, runs), where they are part of the state.
-    Runs are the last axis, so that small matrices of many runs fill the vector units.
+    Also the outputs and the biases of the student, (K, runs), where they are part of the state, and
+    the number of steps taken, (runs,), where the learning rate depends on it. With momentum U and S
+    have 2K rows, and outputs and biases have velocities too. Runs are the last axis, so that small
+    matrices of many runs fill the vector units.
     """
 
     U: Array
     S: Array
     outputs: Array | None = None
     biases: Array | None = None
+    taken: Array | None = None
+    velocities: tuple[Array | None, Array | None] = (None, None)
 
 
 class Constants(NamedTuple):
@@ -88,6 +99,22 @@ class Parts(NamedTuple):
         return Parts(network.g, network.scale, stated("outputs"), stated("biases"))
 
 
+class Scales(NamedTuple):
+    """The factors of a step, per example: s of every level, (L,), and of outputs and biases."""
+
+    rows: Array
+    outputs: Array
+    biases: Array
+
+    @staticmethod
+    def of(setting: CommitteeSetting, roots: Array, examples: Array) -> "Scales":
+        """The factors at the setting's learning rate, from the √λ_l and N batch."""
+        outputs, biases = setting.part_rates
+        rows = setting.h * setting.student.scale * setting.learning
+        parts = setting.student.scale / examples
+        return Scales(rows * roots / examples, outputs * parts, biases * parts)
+
+
 class CommitteeChain(AbstractChain):
     """The chain that the module's docstring describes.
 
@@ -99,6 +126,7 @@ class CommitteeChain(AbstractChain):
     degrees: np.ndarray
     units: int = eqx.field(static=True)
     teacher_units: int = eqx.field(static=True)
+    rows: int = eqx.field(static=True)
     batch: int = eqx.field(static=True)
     train: tuple[str, ...] = eqx.field(static=True)
     scarce: bool = eqx.field(static=True)
@@ -106,8 +134,9 @@ class CommitteeChain(AbstractChain):
     counts: np.ndarray
     networks: tuple[Parts, Parts]
     noise: np.ndarray
-    step_scale: np.ndarray
-    part_scales: tuple[np.ndarray, np.ndarray]
+    inertia: Inertia | None
+    scales: Scales
+    scheduled: CommitteeSetting | None
     kept: tuple[np.ndarray | None, np.ndarray | None]
 
     def __init__(self, setting: CommitteeSetting):
@@ -115,16 +144,16 @@ class CommitteeChain(AbstractChain):
         assert rule.batch is not None
         K, M, L, N = student.units, teacher.units, spectrum.levels, spectrum.dim
         self.units, self.teacher_units, self.batch = K, M, rule.batch
+        self.inertia, self.rows = rule.inertia, K if rule.inertia is None else 2 * K
         self.train = student.train
-        self.scarce = bool(np.any(spectrum.counts < K + M))
+        self.scarce = bool(np.any(spectrum.counts < self.rows + M))
         self.roots, self.counts = np.sqrt(spectrum.values), spectrum.counts.astype(np.float64)
         self.networks, self.noise = (Parts.of(student), Parts.of(teacher)), problem.label_noise
+        examples = np.asarray(N * rule.batch)
+        self.scheduled = setting if rule.scheduled else None
+        now = setting._replace(rule=rule.at_most(0))
+        self.scales = Scales.of(now, self.roots, examples)
         learning = np.asarray(setting.learning)
-        h = setting.h * student.scale * learning
-        self.step_scale = h * self.roots / (N * rule.batch)
-        outputs, biases = setting.part_rates
-        per_step = student.scale / (N * rule.batch)
-        self.part_scales = outputs * per_step, biases * per_step
         # None where nothing decays: the factor is then left out of the program.
         decays = rule.decay, rule.output_decay
         factors = (None if d is None else 1 - d / N for d in decays)
@@ -133,11 +162,11 @@ class CommitteeChain(AbstractChain):
         self.kept = of_rows, of_outputs
         m = min(self.batch, K)
         # Bartlett's factor: diagonal entry j of A has j degrees of freedom fewer than entry 0.
-        rest = spectrum.counts - K - M - np.arange(m)[:, None]
+        rest = spectrum.counts - self.rows - M - np.arange(m)[:, None]
         self.degrees = np.maximum(rest, 0).astype(np.float64).ravel()
         below = L * m * (m - 1) // 2
         # Label noise is drawn even where it is zero, so that all its sizes share one program.
-        self.normals = self.batch * (K + M) * L + below + self.batch
+        self.normals = self.batch * (self.rows + M) * L + below + self.batch
 
     def begin(self, state: Overlaps) -> tuple[Constants, Coordinates]:
         """Coordinates in the frame; the teacher's rows, then the student's, fill its axes."""
@@ -147,23 +176,33 @@ class CommitteeChain(AbstractChain):
         B, U, V = rows[:M, :M], rows[M:, :M], rows[M:, M:]
         own = state.outputs, state.biases
         teacher = _column(state.teacher_outputs), _column(state.teacher_biases)
-        moving = Coordinates(U, np.einsum("ijl,kjl->ikl", V, V), *own)
+        taken = None if self.scheduled is None else np.zeros(())
+        S = np.einsum("ijl,kjl->ikl", V, V)
+        velocities = (None, None)
+        if self.inertia is not None:  # they are 0 at first
+            more = self.rows - self.units
+            U, S = np.pad(U, ((0, more), (0, 0), (0, 0))), np.pad(S, ((0, more), (0, more), (0, 0)))
+            still = lambda part: None if part is None else 0.0 * part
+            velocities = still(state.outputs), still(state.biases)
+        moving = Coordinates(U, S, *own, taken, velocities)
         return Constants(B[..., None], *teacher), moving
 
     def state(self, constants: Constants, now: Coordinates) -> Overlaps:
-        B, U = constants.B[..., 0], now.U
-        lower = jnp.tril(jnp.moveaxis(now.S, -1, 0))
+        K = self.units
+        B, U = constants.B[..., 0], now.U[:K]
+        lower = jnp.tril(jnp.moveaxis(now.S[:K, :K], -1, 0))
         S = lower + jnp.tril(lower, -1).swapaxes(1, 2)
         product = lambda left, right: jnp.einsum("ijl,kjl->lik", left, right)
         flat = lambda part: None if part is None else part[:, 0]
         teacher = flat(constants.outputs), flat(constants.biases)
         overlaps = product(U, U) + S, product(U, B), product(B, B)
-        return Overlaps(*overlaps, now.outputs, now.biases, *teacher)
+        time = None if now.taken is None else Elapsed(now.taken / jnp.sum(self.counts))
+        return Overlaps(*overlaps, now.outputs, now.biases, *teacher, time)
 
     def step(
         self, constants: Constants, now: Coordinates, normals: Array, chi_squares: Array
     ) -> Coordinates:
-        K, M, b, L = self.units, self.teacher_units, self.batch, len(self.roots)
+        K, M, b, L = self.rows, self.teacher_units, self.batch, len(self.roots)
         runs = normals.shape[-1]
         own, below, noise = self._split(normals)
         g = own.reshape(b, M + K, L, runs)
@@ -176,27 +215,46 @@ class CommitteeChain(AbstractChain):
             g_T = jnp.where(jnp.arange(M)[:, None, None] < self.counts[:, None], g_T, 0.0)
             g_S = jnp.where(_counted(used, room), g_S, 0.0)
         lam = jnp.asarray(self.roots)[:, None]
-        x = jnp.sum(lam * (_times(U, g_T) + v), axis=2)
+        x = jnp.sum(lam * (_times(U, g_T) + v), axis=2)[:, : self.units]
         y = jnp.sum(lam * _times(constants.B, g_T), axis=2)
-        delta, parts = self._moved_parts(constants, now, x, y, noise)
-        s = jnp.asarray(self.step_scale)[:, None]
+        scales, taken, rate = self.scales, now.taken, 1.0
+        if self.scheduled is not None and taken is not None:
+            setting = self.scheduled.at_step(taken[0])  # the same in all runs
+            examples = jnp.sum(self.counts) * self.batch
+            scales, taken = Scales.of(setting, self.roots, examples), taken + 1
+            rate = setting.rule.learning_rate
+        delta, parts = self._moved_parts(constants, now, x, y, noise, scales)
+        s, k = jnp.asarray(scales.rows)[:, None], self.kept[0]
+        rest = self._rest(delta, g_S, below, chi_squares.reshape(-1, L, runs))
+        velocities = now.velocities
+        if self.inertia is not None:
+            carried = Momentum.of(self.inertia, rate, 1.0 if k is None else k)
+            S = carried.rows(carried.rows(S).swapaxes(0, 1))
+            U, v = carried.rows(U), carried.rows(v, 1)
+            delta, rest = carried.doubled(delta, 1), carried.doubled(carried.doubled(rest, 0), 1)
+            parts, velocities = carried.parts((now.outputs, now.biases), velocities, parts)
         d = delta[:, :, None, None]  # (b, K, 1, 1, runs)
         cross = jnp.sum(d * v[:, None], axis=0)
-        rest = self._rest(delta, g_S, below, chi_squares.reshape(-1, L, runs))
-        cross, k = cross + cross.swapaxes(0, 1), self.kept[0]
-        if k is not None:
+        cross = cross + cross.swapaxes(0, 1)
+        if self.inertia is None and k is not None:
             U, S, cross = k * U, k**2 * S, k * cross
-        moved = S + s * cross + s**2 * rest
-        return Coordinates(U + s * jnp.sum(d * g_T[:, None], axis=0), moved, *parts)
+        U, S = U + s * jnp.sum(d * g_T[:, None], axis=0), S + s * cross + s**2 * rest
+        return Coordinates(U, S, *parts, taken, velocities)
 
     def _split(self, normals: Array) -> tuple[Array, Array, Array]:
         """The normals of a step: input components, entries of A below its diagonal, label noise."""
-        size = self.batch * (self.units + self.teacher_units) * len(self.roots)
+        size = self.batch * (self.rows + self.teacher_units) * len(self.roots)
         end = len(normals) - self.batch
         return normals[:size], normals[size:end], normals[end:]
 
     def _moved_parts(
-        self, constants: Constants, now: Coordinates, x: Array, y: Array, noise: Array
+        self,
+        constants: Constants,
+        now: Coordinates,
+        x: Array,
+        y: Array,
+        noise: Array,
+        scales: "Scales",
     ) -> tuple[Array, tuple[Array | None, Array | None]]:
         """δ, (b, K, runs), and outputs and biases after the step."""
         student, teacher = self.networks
@@ -213,9 +271,9 @@ class CommitteeChain(AbstractChain):
         outputs, biases = now.outputs, now.biases
         if "outputs" in self.train:
             kept = outputs if self.kept[1] is None else self.kept[1] * outputs
-            outputs = kept + self.part_scales[0] * jnp.sum(values * e, axis=0)
+            outputs = kept + scales.outputs * jnp.sum(values * e, axis=0)
         if "biases" in self.train:
-            biases = biases + self.part_scales[1] * jnp.sum(delta, axis=0)
+            biases = biases + scales.biases * jnp.sum(delta, axis=0)
         return delta, (outputs, biases)
 
     def _rest(self, delta: Array, g_S: Array, below: Array, chi_squares: Array) -> Array:
@@ -246,12 +304,12 @@ class CommitteeChain(AbstractChain):
 
     @property
     def lanes(self) -> int:
-        size = len(self.roots) * self.units * (self.units + self.teacher_units)
+        size = len(self.roots) * self.rows * (self.rows + self.teacher_units)
         return 1 if size >= LARGE else LANES
 
     @property
     def operations(self) -> float:
-        K, b, L, d = self.units, self.batch, len(self.roots), self.units + self.teacher_units
+        K, b, L, d = self.rows, self.batch, len(self.roots), self.rows + self.teacher_units
         return L * (K**3 / 3 + b * (d**2 + 3 * K * d) + (b > 1) * K**3)
 
 

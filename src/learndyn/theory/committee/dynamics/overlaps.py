@@ -16,6 +16,7 @@ from learndyn.theory.committee.dynamics.terms import (
     drift_matrix,
     gradient,
     level_decay,
+    level_values,
     omega,
     terms,
 )
@@ -28,7 +29,7 @@ def covariance(setting: CommitteeSetting, state: Overlaps | Factors) -> Array:
     if isinstance(state, Factors):
         rows = jnp.asarray(state.rows)
         return jnp.einsum("l,lir,ljr->ij", jnp.asarray(setting.spectrum.values), rows, rows)
-    return jnp.sum(LevelRates.of(setting).lam * jnp.asarray(state.gram), axis=0)
+    return jnp.sum(level_values(setting) * jnp.asarray(state.gram), axis=0)
 
 
 def error(setting: CommitteeSetting, state: Any, sigma: Array) -> Array:
@@ -47,7 +48,7 @@ def drift_at(setting: CommitteeSetting, state: Overlaps, sigma: Array, order: st
 
     Through it, the outputs and the biases alone the levels act on each other, which `stiff` uses.
     """
-    change = _sum(term(setting, state, sigma) for term in terms(setting, order))
+    change = sum_of(term(setting, state, sigma) for term in terms(setting, order))
     return Overlaps(change["Q"], change["R"], jnp.zeros_like(state.T), **_parts(state, change))
 
 
@@ -62,21 +63,23 @@ def drift_of_factors(setting: CommitteeSetting, state: Factors) -> Factors:
         dJ -= level_decay(setting) * jnp.asarray(state.J)
     # The other terms act on what factors have too: outputs and biases.
     rest = [term for term in terms(setting, "flow") if term not in (gradient, decay)]
-    change = _sum(term(setting, state, sigma) for term in rest)  # pyright: ignore
+    change = sum_of(term(setting, state, sigma) for term in rest)  # pyright: ignore
     return Factors(dJ, jnp.zeros_like(state.B), **_parts(state, change))
 
 
-def _sum(changes: Any) -> Change:
+def sum_of(changes: Any) -> Change:
+    """The sum of what terms change, field by field."""
     total: Change = {}
     for change in changes:
         total |= {name: total[name] + d if name in total else d for name, d in change.items()}
     return total
 
 
-def _parts(state: Overlaps | Factors, change: Change) -> dict[str, Array | None]:
-    """The drift of outputs and biases, zero where they do not learn; None where there are none."""
+def _parts(state: Overlaps | Factors, change: Change) -> dict[str, Any]:
+    """The drift of outputs, biases and time, zero for what does not learn; None for none."""
     still = lambda part: None if part is None else jnp.zeros_like(part)
-    return {name: change.get(name, still(getattr(state, name))) for name in PARTS}
+    parts = {name: change.get(name, still(getattr(state, name))) for name in PARTS}
+    return parts | {"time": jax.tree.map(jnp.ones_like, state.time)}
 
 
 def mean_step(setting: CommitteeSetting, state: Overlaps) -> Overlaps:
@@ -99,6 +102,7 @@ def mean_step(setting: CommitteeSetting, state: Overlaps) -> Overlaps:
         # R is linear in w, so its drift is exact.
     moved = lambda part, rate: None if part is None else part + rate / N
     parts = {name: moved(getattr(state, name), getattr(flow, name)) for name in PARTS}
+    parts["time"] = jax.tree.map(moved, state.time, flow.time)
     return Overlaps(state.Q + (flow.Q + second) / N, state.R + flow.R / N, state.T, **parts)
 
 

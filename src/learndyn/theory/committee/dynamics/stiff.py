@@ -9,7 +9,7 @@ of levels.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -17,6 +17,8 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from learndyn.numerics import dense
+from learndyn.numerics.rosenbrock import Solve
+from learndyn.runtime.divergence import Elapsed
 from learndyn.runtime.types import Array
 from learndyn.theory.committee.dynamics.overlaps import covariance, drift_at
 from learndyn.theory.committee.dynamics.terms import LevelRates, drift_matrix, level_decay
@@ -34,10 +36,16 @@ def scheme(setting: CommitteeSetting, state: Overlaps, end: float) -> Scheme:
     Otherwise implicitly if the Jacobian is small enough, and else by a stabilised explicit scheme.
     """
     L, K, M = state.R.shape
-    # The stability region of Dopri8 extends to about −6 on the real axis.
-    if L == 1 or float(eqx.filter_jit(radius)(setting, state)) * end / 6 < WORTH:
+    fastest = setting.at_most(end)
+    if L == 1 or is_easy(float(eqx.filter_jit(radius)(fastest, state)), end):
         return "explicit"
     return "implicit" if L * (K * (K + M)) ** 2 <= LIMIT else "stabilised"
+
+
+def is_easy(radius: float, end: float) -> bool:
+    """Whether stability forces few steps until `end` on an explicit scheme."""
+    # The stability region of Dopri8 extends to about −6 on the real axis.
+    return radius * end / 6 < WORTH
 
 
 def radius(setting: CommitteeSetting, state: Overlaps | Factors) -> Array:
@@ -112,6 +120,32 @@ def linearise(
         return dataclasses.replace(x, Q=Q, R=R, outputs=outputs, biases=biases)
 
     return solve
+
+
+def with_time(solve: Solve, drift: Callable[[Any], Any], state: Overlaps, w: Array) -> Solve:
+    """The solver of (w − J) x = b with the time as a variable, which nothing but itself moves.
+
+    Args:
+        solve: the solver at a fixed time.
+        drift: the drift, which depends on the time.
+        state: where to linearise.
+        w: a positive number.
+
+    Returns:
+        The function b ↦ x.
+    """
+    assert state.time is not None
+    at = lambda time: drift(dataclasses.replace(state, time=Elapsed(time)))
+    now = state.time.value
+    slope = jax.jvp(at, (now,), (jnp.ones_like(now),))[1]
+
+    def solve_all(b: Overlaps) -> Overlaps:
+        assert b.time is not None
+        elapsed = b.time.value / w
+        x = solve(jax.tree.map(lambda own, s: own + elapsed * s, b, slope))
+        return dataclasses.replace(x, time=Elapsed(elapsed))
+
+    return solve_all
 
 
 def _moving(state: Overlaps) -> tuple[Array | None, ...]:

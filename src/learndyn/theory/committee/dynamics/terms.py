@@ -45,7 +45,7 @@ class LevelRates(NamedTuple):
     def of(setting: CommitteeSetting) -> "LevelRates":
         """The rates of a system's levels."""
         counts = jnp.asarray(setting.spectrum.counts)
-        lam, phi = _column(setting.spectrum.values), _column(counts / jnp.sum(counts))
+        lam, phi = level_values(setting), _column(counts / jnp.sum(counts))
         h = setting.h * setting.student.scale * _column(setting.learning)
         return LevelRates(lam, h * lam, h**2 * lam * phi)
 
@@ -125,6 +125,11 @@ def omega(setting: CommitteeSetting, state: Any, sigma: Array) -> Array:
     squares = setting.units.noise(sigma, setting.c(state), b)
     slopes = setting.units.slopes(sigma, b)[:, :K]
     return _by_rows(v, _by_rows(v, squares + setting.problem.label_noise**2 * slopes).T)
+
+
+def level_values(setting: CommitteeSetting) -> Array:
+    """λ_l, (levels, 1, 1)."""
+    return _column(setting.spectrum.values)
 
 
 def level_decay(setting: CommitteeSetting) -> Array:

@@ -1,0 +1,18 @@
+"""What differs between the versions of JAX that this package works with."""
+
+from typing import Any
+
+
+def set_globally(context: Any, value: Any) -> None:
+    """Sets the value of `jax.make_user_context` in all threads.
+
+    JAX 0.10.0 has no public method for it.
+    """
+    (context if hasattr(context, "set_global") else context._obj).set_global(value)
+
+
+def has_started() -> bool:
+    """Whether JAX has set up a device in this process, and so has threads; no device is set up."""
+    from jax._src import xla_bridge  # no public name in any version up to 0.11
+
+    return bool(xla_bridge.backends_are_initialized())

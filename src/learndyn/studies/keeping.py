@@ -1,0 +1,58 @@
+"""Copies the results of a run to where results are kept."""
+
+import pathlib
+import re
+import shutil
+
+from learndyn.records import whole_file
+from learndyn.studies.confirmation import CONFIRMED, QUICK
+from learndyn.studies.results import naming, read
+
+ALWAYS = ("claims.json", "figure.png")
+SMALL = ("figure.svg", "data.nc")  # kept if they are small: others are computed again when needed
+LARGEST = 1_000_000  # bytes
+
+
+def keep(run: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    """Copies the files of a run: claims and figures, and its data if they have less than 1 MB.
+
+    Args:
+        run: the folder that `learndyn run` wrote.
+        folder: of kept results; an earlier result of the same study there is replaced.
+
+    Returns:
+        The folder of the kept result.
+
+    Raises:
+        ValueError: for a run that is not complete, or not of a clean commit.
+    """
+    if missing := [name for name in ALWAYS if not (run / name).is_file()]:
+        allowed = "a folder that `learndyn run` wrote"
+        raise ValueError(f"--keep: {run} has no {missing[0]}; allowed is {allowed}")
+    result = read(run / ALWAYS[0])
+    with naming(run / ALWAYS[0]):
+        study, commit = result["study"], result["commit"]
+        if not re.fullmatch(r"\w+/\w+", study):
+            raise ValueError(f"study {study!r}")
+        float(result["seconds"])
+    if not commit or commit.endswith("-dirty"):
+        got = f"commit {commit!r}" if commit else "no commit"
+        raise ValueError(f"--keep: {run} has {got}; allowed is a run of a clean commit")
+    target = folder / study
+    target.mkdir(parents=True, exist_ok=True)
+    _forget(target, result.get("source_hash"))
+    for name in (*ALWAYS, *SMALL):
+        source = run / name
+        if source.is_file() and (name in ALWAYS or source.stat().st_size < LARGEST):
+            with whole_file(target / name) as part:
+                shutil.copyfile(source, part)
+    return target
+
+
+def _forget(target: pathlib.Path, source_hash: str | None) -> None:
+    """Removes what belongs to an earlier result, such as its data and confirmation."""
+    stale = [*SMALL, CONFIRMED]
+    if (target / QUICK).exists() and read(target / QUICK).get("source_hash") != source_hash:
+        stale.append(QUICK)
+    for name in stale:
+        (target / name).unlink(missing_ok=True)

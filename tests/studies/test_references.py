@@ -1,0 +1,24 @@
+"""The citation file names the version and the papers, as `learndyn cite` does."""
+
+import pathlib
+
+import pytest
+
+import learndyn as ld
+from learndyn.studies.references import PAPERS
+
+yaml = pytest.importorskip("yaml")
+FILE = pathlib.Path(__file__).parents[2] / "CITATION.cff"
+
+
+@pytest.mark.skipif(not FILE.exists(), reason="not a checkout")
+def test_the_citation_file_has_the_version_and_every_paper():
+    content = yaml.safe_load(FILE.read_text("utf-8"))
+    assert content["cff-version"] == "1.2.0" and content["version"] == ld.__version__
+    assert content["authors"] == [{"name": "The learndyn developers"}]
+    named = lambda who: who.get("name") or f"{who['family-names']}, {who['given-names']}"
+    found = [
+        (" and ".join(map(named, each["authors"])), each["title"], each["year"], each["notes"])
+        for each in content["references"]
+    ]
+    assert found == [(p.authors, p.title, p.year, p.venue) for p in PAPERS.values()]

@@ -1,0 +1,114 @@
+"""Mean losses under mini-batches against many runs, and a dense step of the second moments."""
+
+import numpy as np
+import pytest
+
+import learndyn as ld
+from learndyn.theory.linearised import batches
+
+TIMES = np.array([0, 1, 3, 10, 30])
+RULES = {
+    "plain": ld.SGD(0.4, batch=2, decay=0.01),
+    "changing rates": ld.Piecewise(
+        ld.SGD(0.1, batch=2, momentum=0.7, nesterov=True), steps=[4], rates=[0.2]
+    ),
+}
+RUNS = 2000
+ALLOWED = 4.0  # standard errors, of 2 sets at 4 correlated times
+
+
+@pytest.fixture(scope="module", params=RULES)
+def case(request, twin):
+    system = twin(RULES[request.param])
+    theory = ld.solve(system, TIMES, fluctuations=True)
+    return system, theory, ld.simulate(system, TIMES, runs=RUNS, key=7, dtype="float64")
+
+
+def test_mean_losses_are_those_of_many_runs(case):
+    _, theory, runs = case
+    assert theory.attrs["coverage"] == "exact"
+    for name in ("error", "test_error"):
+        spread = runs[name].std("run", ddof=1).values
+        z = (runs[name].mean("run") - theory[name]).values[1:] / spread[1:] * np.sqrt(RUNS)
+        assert np.abs(z).max() < ALLOWED
+        np.testing.assert_allclose(theory[f"{name}_std"][1:], spread[1:], rtol=0.2)
+
+
+def test_noise_is_what_makes_the_difference(twin):
+    """Without it the loss is that of full batches, by many standard errors."""
+    system = twin(RULES["plain"])
+    full = ld.System(system.problem, system.network, ld.GradientDescent(0.4, decay=0.01))
+    noisy, calm = ld.solve(system, [30], fluctuations=True), ld.solve(full, [30])
+    error = noisy.error_std.item() / np.sqrt(RUNS)
+    assert noisy.error.item() - calm.error.item() > 2 * ALLOWED * error
+
+
+def test_a_step_of_moments_is_the_average_over_all_batches(twin):
+    """By enumeration: the mean loss after two steps of every pair of batches of one example."""
+    system = twin(ld.SGD(0.3, momentum=0.5), examples=3, outputs=2)
+    theory, kernel = ld.theory_of(system), ld.theory_of(system).kernel
+    values = ld.start(system).state.values
+    K, n, scale = kernel.matrix, 3, 0.7
+    y = theory.targets
+
+    def moved(f, v, i):
+        r = np.zeros((n, 2))
+        r[i] = 2 * scale * (f[i] - y[i])
+        v = 0.5 * v + 0.3 * (K @ r.reshape(-1)).reshape(f.shape)
+        return f - v, v
+
+    loss = []
+    for i in range(n):
+        for j in range(n):
+            f, v = moved(values, np.zeros_like(values), i)
+            f, _ = moved(f, v, j)
+            loss.append(scale / n * np.sum((f[:n] - y) ** 2))
+    assert ld.solve(system, [2]).error.item() == pytest.approx(np.mean(loss), rel=1e-12)
+
+
+@pytest.mark.parametrize("rule", [{}, {"momentum": 0.6}, {"momentum": 0.6, "nesterov": True}])
+def test_the_largest_stable_rate(twin, rule):
+    """Just below it the mean loss falls in the end, just above it grows."""
+    landmarks = ld.theory_of(twin(ld.SGD(0.1, batch=2, **rule), outputs=1)).landmarks()
+    rate = landmarks["largest_stable_rate"]
+    assert rate < 0.9 * landmarks["critical_learning_rate"]
+    last = []
+    for factor in (0.97, 1.03):
+        system = twin(ld.SGD(factor * rate, batch=2, **rule), outputs=1)
+        record = ld.solve(system, [400, 600])
+        last.append(np.inf if record.outcome.item() == "diverged" else np.diff(record.error)[0])
+    assert last[0] < 0 < last[1]
+
+
+class Diagonal(batches.LinearisedBatchTheory):
+    """With a smaller limit."""
+
+    most_exact = 5
+
+
+def test_many_outputs_take_the_diagonal_approximation(twin):
+    """Close to the exact moments, and said to be approximate."""
+    system, times = twin(ld.SGD(0.2, batch=3)), TIMES
+    exact, rough = ld.solve(system, times), ld.solve(system, times, theory=Diagonal)
+    assert rough.attrs["coverage"] == "approximate" and "uncorrelated" in rough.coverage_reason
+    full = ld.solve(ld.System(system.problem, system.network, ld.GradientDescent(0.2)), times)
+    for name in ("error", "test_error"):
+        noise = np.abs(exact[name] - full[name]).values[1:]
+        miss = np.abs(rough[name] - exact[name]).values[1:]
+        assert np.all(miss < 0.5 * noise.max()) and noise.max() > 0.01 * full[name].values[0]
+    # A single step has no scatter before it that could be correlated.
+    np.testing.assert_allclose(rough.error[:2], exact.error[:2], rtol=1e-12)
+    rate = lambda theory: theory(system).landmarks()["largest_stable_rate"]
+    assert rate(Diagonal) == pytest.approx(rate(batches.LinearisedBatchTheory), rel=0.3)
+    with pytest.raises(ValueError, match="fluctuations: got True, but modes that are taken"):
+        ld.solve(system, times, theory=Diagonal, fluctuations=True)
+
+
+def test_what_is_refused(twin):
+    system = twin(ld.SGD(0.2, batch=3))
+    other = ld.System(system.problem, system.network, ld.SGD(0.2, batch=3, sampling="epochs"))
+    with pytest.raises(ld.NoTheory, match="mini-batches: an epoch's batches share no example"):
+        ld.solve(other, [1])
+    labels = twin(ld.SGD(0.2, batch=3), loss=ld.CrossEntropy())
+    with pytest.raises(ld.NoTheory, match="the loss is CrossEntropy: no moments close"):
+        ld.solve(labels, [1])
