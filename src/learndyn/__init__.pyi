@@ -81,6 +81,7 @@ from learndyn.tangent import forward as forward
 from learndyn.tangent import tap as tap
 from learndyn.theory import Gram as Gram
 from learndyn.theory import Modes as Modes
+from learndyn.theory import Moments as Moments
 from learndyn.theory import NoTheory as NoTheory
 from learndyn.theory import Outputs as Outputs
 from learndyn.theory import Overlaps as Overlaps

@@ -11,7 +11,8 @@ import numpy as np
 from learndyn.networks import AbstractNetwork
 from learndyn.numerics.random import Source
 from learndyn.problems import AbstractProblem
-from learndyn.rules.base import AbstractGradientRule, AbstractRule, Bound, Inertia, Memory
+from learndyn.rules.base import AbstractGradientRule, AbstractRule, Bound, Memory
+from learndyn.rules.law import Inertia
 from learndyn.runtime.checks import instance, numbers, positive, shown, widths
 from learndyn.runtime.types import Array, Weights
 
@@ -39,6 +40,8 @@ class Piecewise(AbstractRule):
     def __init__(self, rule: Any, *, steps: Sequence[int], rates: Sequence[float]):
         allowed = "a rule with a learning rate, such as SGD"
         self.rule = instance("rule", rule, AbstractGradientRule, allowed)
+        if callable(self.rule.learning_rate):
+            raise ValueError("rule: got one with a schedule; allowed is a number as its rate")
         self.steps = np.asarray(widths("steps", steps, least=1))
         self.rates = numbers("rates", rates, 1)
         if np.any(np.diff(self.steps) <= 0):
@@ -90,7 +93,7 @@ class Piecewise(AbstractRule):
         return Bound(
             init,
             step,
-            lambda memory: self.rate_at(memory[1]),
+            lambda memory, step: self.rate_at(memory[1]),
             None if seen is None else (lambda memory, source: seen(memory[0], source)),
         )
 

@@ -47,7 +47,7 @@ def rate(name: str, value: Any) -> np.ndarray | Schedule:
 
 def rate_at(rate: Any, step: Any) -> Any:
     """The rate at a step, which need not be whole: itself if it is a number."""
-    return jnp.maximum(rate(step), LEAST) if callable(rate) else rate
+    return jnp.maximum(jnp.asarray(rate(step)), LEAST) if callable(rate) else rate
 
 
 def largest_rate(rate: Any, last: float | int) -> Any:

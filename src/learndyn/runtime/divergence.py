@@ -25,10 +25,10 @@ class Elapsed(NamedTuple):
 
 
 def largest(tree: Any) -> Array:
-    """The largest magnitude of all entries but `Elapsed` and step counters; NaN if one is NaN."""
+    """The largest magnitude but `Elapsed` and step counters; NaN if an entry is NaN."""
     elapsed = lambda leaf: isinstance(leaf, Elapsed)
     every = [leaf for leaf in jax.tree.leaves(tree, is_leaf=elapsed) if not elapsed(leaf)]
-    leaves = [leaf for leaf in every if not _counts(leaf)] or every
+    leaves = [each for each in every if not _counts(each)] or every
     # Outside compiled code NumPy is faster: JAX would compile every operation.
     xp = jnp if any(isinstance(leaf, jax.Array) for leaf in leaves) else np
     return xp.max(xp.stack([xp.max(xp.abs(leaf)) for leaf in leaves]))

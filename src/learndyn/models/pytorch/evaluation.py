@@ -137,12 +137,14 @@ def _embedding(function: Any, bound: inspect.BoundArguments) -> Any:
             "one without, whose gradients are derivatives"
         )
     options["sparse"], fixed = False, options.get("padding_idx")
+    if function is functional.embedding:
+        options["padding_idx"] = None
+    found = function(*bound.args, **bound.kwargs)
     # PyTorch gives the padding row the derivative 0 in backward mode only.
     if function is functional.embedding and fixed is not None:
-        weight = options["weight"]
-        is_fixed = torch.arange(len(weight), device=weight.device) == fixed % len(weight)
-        options["weight"] = torch.where(is_fixed[:, None], weight.detach(), weight)
-    return function(*bound.args, **bound.kwargs)
+        is_fixed = options["input"] == fixed % len(options["weight"])
+        found = torch.where(is_fixed[..., None], found.detach(), found)
+    return found
 
 
 def _outputs(outputs: Any, x: Any) -> Any:

@@ -17,7 +17,7 @@ from learndyn.theory.base import Coverage, Reference, Variable
 from learndyn.theory.dynamics import Flow, Map, Noise, Refused, Spread
 from learndyn.theory.linearised import landmarks
 from learndyn.theory.linearised.base import NAMES, AbstractLinearised, beyond
-from learndyn.theory.linearised.descent import Descent, refusal
+from learndyn.theory.linearised.descent import SCHEDULED, Descent, is_scheduled, refusal
 from learndyn.theory.linearised.dynamics import OutputMap
 from learndyn.theory.linearised.kernel import Sets
 from learndyn.theory.linearised.moments import (
@@ -218,6 +218,8 @@ def _refusal(system: System) -> str | None:
     inner = _sgd(system)
     if not isinstance(inner, SGD):
         return f"the rule is {type(inner).__name__}, which draws no mini-batches of a data set"
+    if is_scheduled(inner):
+        return SCHEDULED
     if inner.sampling != "replacement":
         return refusal(system.rule, system.problem) or "every step sees all examples"
     if not isinstance(system.problem.loss, SquaredLoss):

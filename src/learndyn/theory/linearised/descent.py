@@ -78,9 +78,19 @@ class Descent(eqx.Module):
         return len(self.changes) > 0
 
 
+SCHEDULED = "the rule's rate is a function of the step; rates that change are Piecewise"
+
+
+def is_scheduled(rule: AbstractRule) -> bool:
+    """Whether the learning rate is a function."""
+    return callable(getattr(rule, "learning_rate", None))
+
+
 def refusal(rule: AbstractRule, problem: AbstractProblem) -> str | None:
     """Why a rule is none that every step sees all examples; None if it is."""
     inner = rule.rule if isinstance(rule, Piecewise) else rule
+    if is_scheduled(inner):
+        return SCHEDULED
     if isinstance(inner, SGD):
         every = problem.examples()
         return None if every is None else _of_batches(inner, len(every.x))

@@ -16,6 +16,7 @@ import learndyn as ld
 from learndyn.runtime.divergence import Elapsed, has_diverged
 
 N = 100
+RNG = np.random.default_rng(0)
 STATE = ld.Overlaps(
     [[0.3, 0.05], [0.05, 0.4]], [[0.1, 0.0], [-0.05, 0.2]], np.eye(2), outputs=[0.7, -0.4]
 )
@@ -167,3 +168,13 @@ def test_other_networks_take_the_rate_of_each_step():
     error = lambda rule: ld.simulate(ld.System(data, ld.MLP([3, 4, 1], "tanh"), rule), [0, 9]).error
     ours = error(ld.SGD(schedule, batch=2))
     np.testing.assert_allclose(ours, error(ld.Optax(optax.sgd(schedule), batch=2)), rtol=1e-5)
+
+
+def test_the_linearised_theory_refuses_functions():
+    data = ld.Dataset(np.eye(3), [1.0, 2.0, 3.0])
+    network = ld.linearise(ld.Model(mlp := ld.MLP([3, 4, 1], "tanh"), mlp.sample(RNG, (3,), None)))
+    for rule in (ld.SGD(EXPONENTIAL, batch=2), ld.SGD(EXPONENTIAL, batch=3, sampling="epochs")):
+        with pytest.raises(ld.NoTheory, match="the rule's rate is a function of the step"):
+            ld.theory_of(ld.System(data, network, rule))
+    with pytest.raises(ValueError, match="rule: got one with a schedule"):
+        ld.Piecewise(ld.SGD(EXPONENTIAL), steps=[1], rates=[0.1])
