@@ -67,7 +67,7 @@ def main():
         constraints.write_text("\n".join(pins) + "\n", encoding="utf-8")
         what = f"{given.archive.resolve()}[sweep]"
         run("python", "-m", "pip", "install", "--quiet", "-c", constraints, what)
-        run("python", "-c", ten_lines().strip() + '\nassert ld.compare(theory, runs).verdict')
+        run("python", "-c", ten_lines().strip() + "\nassert ld.compare(theory, runs).verdict")
         run("learndyn", "--help")
         run("learndyn", "list")
         run("learndyn", "run", STUDY, "--out", "result")
