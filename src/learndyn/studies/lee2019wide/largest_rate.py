@@ -3,10 +3,11 @@
 A wide relu network learns images of two classes from mini-batches drawn with replacement. For its
 linear twin the theory gives the rate above which the mean square of the outputs grows without
 bound; it falls with the batch size, and is below 2/λ_max of full batches. Twins and networks are
-trained from the same weights at multiples of that rate. Twins diverge just above it. There the loss
-of the networks begins to spike, and they still learn at twice the rate: these are catapults. Our
-own question: the paper has no such figure. A run spikes if its loss exceeds five times that of the
-start, and learns if it ends below the start. The quick preset has fewer images, batches and rates.
+trained from the same weights at multiples of that rate. Twins diverge just above it. Networks do
+not: below it their loss does not spike, at twice the rate it does, and they learn all the same.
+These are catapults, which begin in between. Our own question: the paper has no such figure. A run
+spikes if its loss exceeds five times that of the start after any step, and learns if it ends below
+the start. The quick preset has fewer images, batches and rates.
 
 Notes: docs/results/lee2019wide/largest_rate/notes.md.
 """
@@ -41,7 +42,7 @@ CLAIMS = {
                       kind="finding", within=FEW),
     "quiet": claim(f"{CASE}networks whose loss spikes at {BELOW:g} times that rate", SOURCE,
                    kind="finding", within=FEW),
-    "spikes": claim(f"{CASE}networks whose loss spikes at {ABOVE:g} times that rate", SOURCE,
+    "spikes": claim(f"{CASE}networks whose loss spikes at {FAR:g} times that rate", SOURCE,
                     kind="finding", within=FEW),
     "beyond": claim(f"{CASE}networks that learn at {FAR:g} times that rate", SOURCE,
                     kind="finding", within=FEW),
@@ -58,7 +59,7 @@ class Params:
     examples: int = 32
     width: int = 256
     batches: tuple[int, ...] = (1, 4, 16)
-    factors: tuple[float, ...] = (BELOW, 1.0, ABOVE, FAR, 4.0)
+    factors: tuple[float, ...] = (BELOW, ABOVE, FAR)
     steps: int = 400
     runs: int = 32
     key: int = 0
@@ -106,7 +107,10 @@ def point(batch: int, params: Params) -> xr.Dataset:
 def _run(params: Params, data: Any, network: Any, model: ld.Model, rule: ld.SGD) -> Any:
     """The largest and the last loss of every run, over that of the start; infinite if diverged."""
     system = ld.System(data, network, rule)
-    start, times = ld.start(system, weights=model.weights), np.arange(params.steps + 1)
+    start, times = (
+        ld.start(system, weights=model.weights),
+        np.arange(params.steps + 1),
+    )
     record = ld.simulate(system, times, start=start, runs=params.runs, key=params.key)
     losses = record["error"].values / record["error"].values[:, :1]
     whole = np.where(np.isnan(losses), np.inf, losses)
@@ -155,6 +159,6 @@ def _claims(one: xr.Dataset, batch: int) -> list[Claim]:
         of("stable").at_least(share(learns, "twin", BELOW), 1.0),
         of("unstable").at_most(share(learns, "twin", ABOVE), 0.0),
         of("quiet").at_most(share(spikes, "network", BELOW), 0.0),
-        of("spikes").at_least(share(spikes, "network", ABOVE), 1.0),
+        of("spikes").at_least(share(spikes, "network", FAR), 1.0),
         of("beyond").at_least(share(learns, "network", FAR), 1.0),
     ]
