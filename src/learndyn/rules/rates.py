@@ -47,7 +47,10 @@ def rate(name: str, value: Any) -> np.ndarray | Schedule:
 
 def rate_at(rate: Any, step: Any) -> Any:
     """The rate at a step, which need not be whole: itself if it is a number."""
-    return jnp.maximum(rate(step), LEAST) if callable(rate) else rate
+    if not callable(rate):
+        return rate
+    value: Any = rate(step)
+    return jnp.maximum(value, LEAST)
 
 
 def largest_rate(rate: Any, last: float | int) -> Any:
