@@ -7,7 +7,7 @@ import sys
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from _site import coverage, docstrings, gallery, reference  # noqa: E402
+from _site import coverage, docstrings, gallery, notebooks, reference  # noqa: E402
 
 project = "learndyn"
 author = copyright = "The learndyn developers"
@@ -43,6 +43,7 @@ def generate(app) -> None:
     """Writes the pages that come from the code, before Sphinx looks for sources."""
     reference.write(HERE / "generated" / "api")
     coverage.write(HERE / "generated")
+    notebooks.write(HERE, HERE / "generated" / "notebooks")
     gallery.write(HERE / "results", HERE / "generated" / "gallery")
 
 

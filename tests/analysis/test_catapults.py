@@ -177,3 +177,13 @@ def test_bad_input_is_one_line(make, said):
     with pytest.raises(ValueError, match=r"\A[^\n]*\Z") as caught:
         make()
     assert said in str(caught.value)
+
+
+def test_steps_before_an_optimiser_has_a_state_are_not_above():
+    loss, critical = np.exp(-0.1 * np.arange(9.0)), np.full(9, 2.0)
+    critical[0], critical[3:5] = np.nan, 0.5
+    found = find_catapults(loss, rate=1.0, critical_rate=critical)
+    assert [(e.onset, e.end) for e in found.excesses] == [(3, 4)] and found.steps_above == 2
+    critical[6] = np.nan
+    assert find_catapults(loss, rate=1.0, critical_rate=critical).excesses is None
+    assert find_catapults(loss, rate=1.0, critical_rate=np.full(9, np.nan)).excesses is None

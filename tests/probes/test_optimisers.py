@@ -61,19 +61,22 @@ def grows(step, weights, memory, steps=4000):
     return False
 
 
-def descent(eta, D=1.0, beta=0.0, mean=False, nesterov=False, decay=0.0, coupled=0.0):
+def descent(eta, D=1.0, beta=0.0, mean=False, nesterov=False, decay=0.0, coupled=0.0, parts=None):
     """A step with a fixed preconditioner D, in plain NumPy."""
+    of_momentum, of_gradient = parts or ((beta, 1.0) if nesterov else (1.0, 0.0))
 
     def step(w, m):
         g = H @ w + coupled * w
         m = beta * m + ((1 - beta) if mean else 1.0) * g
-        u = g + beta * m if nesterov else m
+        u = of_momentum * m + of_gradient * g
         return w - eta * (D * u + decay * w), m
 
     return step
 
 
 P_ADAM = (1 - 0.8**4) * (np.sqrt(moments(0.95)) + 1e-3)
+GIVEN = np.concatenate(GRADIENTS, axis=1)
+P_ADAGRAD = np.sqrt(0.1 + np.sum(GIVEN**2, axis=0) + 1e-4)
 P_RMS = np.sqrt(moments(0.9) * (1 - 0.9**4)) + 1e-8
 CASES = {
     "descent": (optax.sgd(0.1), {}),
@@ -91,7 +94,17 @@ CASES = {
         optax.chain(optax.add_decayed_weights(0.3), optax.sgd(0.1, momentum=0.5)),
         {"beta": 0.5, "coupled": 0.3},
     ),
+    "Adam with Nesterov's momentum": (
+        optax.nadam(1e-3, b1=0.8, b2=0.95, eps=1e-3),
+        {
+            "D": (1 - 0.8**4) / P_ADAM,
+            "beta": 0.8,
+            "mean": True,
+            "parts": (0.8 / (1 - 0.8**5), 0.2 / (1 - 0.8**4)),
+        },
+    ),
     "RMSprop": (optax.rmsprop(1e-2, decay=0.9, eps_in_sqrt=False), {"D": 1 / P_RMS}),
+    "Adagrad": (optax.adagrad(1e-2, 0.1, eps=1e-4), {"D": 1 / P_ADAGRAD}),
 }
 
 
@@ -206,3 +219,38 @@ def test_a_state_of_other_weights_is_refused():
     state = transformation.init({"a": jnp.ones(3), "b": jnp.ones(4)})
     with pytest.raises(ValueError, match="optimiser: got a state of another model; allowed is one"):
         critical_learning_rate(MODEL, X, Y, optimiser=(transformation, state))
+
+
+def test_adam_settles_where_its_critical_rate_is_its_own():
+    """Full-batch training with Adam raises the preconditioned curvature up to the threshold."""
+    x = RNG.standard_normal((16, 4))
+    y, network, adam = np.sin(2 * x[:, 0]), ld.MLP([4, 16, 1], "tanh"), optax.adam(0.03, b2=0.99)
+    start = ld.start(ld.System(ld.Dataset(x, y), network, ld.GradientDescent(1.0)), key=0)
+    mean = lambda w: jnp.mean((network(w, x).reshape(-1) - y) ** 2) / 2
+    recorder = ld.Recorder(
+        {
+            "critical_rate": lambda model, optimiser: critical_learning_rate(
+                model, x, y, exact=True, optimiser=optimiser
+            ),
+            "plain": lambda model: critical_learning_rate(model, x),
+        },
+        every=50,
+    )
+
+    @jax.jit
+    def step(weights, state):
+        loss, gradient = jax.value_and_grad(mean)(weights)
+        update, state = adam.update(gradient, state, weights)
+        return optax.apply_updates(weights, update), state, loss
+
+    weights = jax.tree.map(jnp.asarray, start.weights)
+    state = adam.init(weights)
+    for i in range(901):
+        after = step(weights, state)
+        recorder(i, ld.Model(network, weights), optimiser=(adam, state), loss=after[2], rate=0.03)
+        weights, state = after[:2]
+    record = recorder.record().isel(run=0)
+    read = record["critical_rate"].values[::50]
+    assert np.isnan(read[0]) and np.all(read[1:5] > 3 * 0.03)
+    assert np.all(np.abs(read[-6:] / 0.03 - 1) < 0.3)
+    assert np.all(record["plain"].values[::50] > 1)  # by which nothing would be seen

@@ -295,3 +295,12 @@ REFUSED = {
 def test_bad_input_is_one_line(call):
     with pytest.raises(ValueError, match=r"\A[a-z_'\[\]]+: [^\n]*allowed[^\n]*\Z"):
         call()
+
+
+def test_probes_of_optimisers_get_the_one_of_the_call():
+    probes = {"given": lambda model, optimiser: optimiser, "own": lambda model, optimiser=2: 2}
+    recorder = ld.Recorder(probes)
+    recorder(0, model(1.0), optimiser=3)
+    assert recorder.record()["given"].values.item() == 3
+    with pytest.raises(ValueError, match=r"optimiser: got None, but probes\['given'\] takes it"):
+        recorder(1, model(1.0))

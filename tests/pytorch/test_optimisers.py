@@ -131,6 +131,18 @@ def test_what_cannot_be_read_is_one_line(made, line):
     assert str(error.value).startswith(line) and "\n" not in str(error.value)
 
 
+def test_batch_norm_in_training_mode_is_refused_with_the_reason():
+    module = torch.nn.Sequential(torch.nn.Linear(5, 2), torch.nn.BatchNorm1d(2)).double()
+    optimiser = torch.optim.SGD(module.parameters(), 0.1)
+    with pytest.raises(ValueError) as error:
+        ld.critical_learning_rate(module, X, np.zeros((16, 2)), optimiser=optimiser)
+    line = str(error.value)
+    assert (
+        line.startswith("model: got BatchNorm1d '1', which in training mode") and "\n" not in line
+    )
+    assert "the loss that is trained" in line and "module.eval()" in line
+
+
 def test_along_an_update_by_name():
     module = module_of()
     w = module[0].weight.detach().numpy().ravel()

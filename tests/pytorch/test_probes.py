@@ -278,7 +278,6 @@ REFUSED = {
     "chance": lambda: p.ntk(Random(3, 2), X),
     "two devices": lambda: p.ntk(two_devices(), X),
     "no data": lambda: p.ntk(nn.Linear(3, 2), torch.ones(4, 3, device="meta")),
-    "half precision": lambda: p.ntk(nn.Linear(3, 2).half(), X),
     "two precisions": lambda: p.ntk(nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2).double()), X),
     "outputs of unequal shape": lambda: p.ntk(Several(3, 2), X),
     "no examples in outputs": lambda: p.ntk(Mean(3, 2), X),
@@ -295,7 +294,7 @@ REFUSED = {
     "labels from 1 on": lambda: p.hessian_top(nn.Linear(3, 2), X, torch.tensor([1, 2, 2, 1])),
     "integers to be fitted": lambda: p.hessian_top(nn.Linear(3, 1), X, torch.tensor([3, 7, 1, 0])),
     "targets of another width": lambda: p.hessian_top(nn.Linear(3, 2), X, torch.ones(4, 3)),
-    "tokens": lambda: p.summary(TOKENS, X, torch.zeros(4, 3, dtype=int), loss=ld.CrossEntropy()),
+    "tokens": lambda: p.summary(TOKENS, X, torch.zeros(4, 2, dtype=int), loss=ld.CrossEntropy()),
     "nodes": lambda: p.update_cosine(nn.Linear(3, 2), X, X[:, :2]),
 }
 
@@ -324,3 +323,9 @@ def test_ignored_labels_are_those_of_pytorch():
     assert found == pytest.approx(expected, rel=1e-10)
     rate = p.critical_learning_rate(module, DRAWN, y, loss=loss)  # linear: nothing else in it
     assert float(rate) == pytest.approx(2 / expected, rel=1e-9)
+
+
+def test_no_rule_trains_a_module():
+    module = torch.nn.Linear(2, 1)
+    with pytest.raises(ValueError, match="model: got a TorchModel; allowed is a JAX network"):
+        ld.probes.linearity(module, np.eye(2), np.ones(2), ld.GradientDescent(0.1), 1)

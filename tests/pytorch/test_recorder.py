@@ -67,3 +67,26 @@ def test_a_module_is_left_in_its_mode_where_a_probe_fails_or_changes_it():
             with pytest.raises(raised):
                 recorder(0, trained)
         assert modes(trained) == before
+
+
+def test_the_record_of_a_run_with_adam_has_its_critical_rate():
+    """It decides what counts as above, from the first step on."""
+    torch.manual_seed(0)
+    module, y = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)), torch.ones(2, 1)
+    optimiser = torch.optim.Adam(module.parameters(), 0.3, eps=0.1)
+    rate = lambda model, optimiser: ld.critical_learning_rate(model, X, y, optimiser=optimiser)
+    recorder, expected = ld.Recorder({"critical_rate": rate}), []
+    for step in range(6):
+        loss = ((module(X) - y) ** 2).mean() / 2
+        if step:
+            expected.append(float(rate(module, optimiser)))
+        recorder(step, module, optimiser=optimiser, loss=loss, rate=optimiser.param_groups[0]["lr"])
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    record = recorder.record()
+    read = record["critical_rate"].values[0]
+    assert np.isnan(read[0])
+    np.testing.assert_allclose(read[1:], expected, rtol=1e-6)
+    found = ld.analysis.find_catapults(record)
+    assert found.steps_above == sum(each + 1e-8 < 0.3 for each in expected)

@@ -23,7 +23,7 @@ def in_blocks(y, *at):
 
 def step_by_step(y, *at):
     """Adds to y the numbers 1, 2, … of the steps taken."""
-    return record_steps(lambda i, y: y + (i + 1), lambda _, y: y, y, *at)
+    return record_steps(lambda i, y: y + (i + 1), lambda _, y: (y, y), y, *at)
 
 
 @pytest.mark.parametrize("record", [in_blocks, step_by_step])

@@ -72,6 +72,7 @@ LONG = {
     "zhu2024catapults/fig4_6",
     "zhu2024catapults/fig4_7",
     "zhu2024catapults/table4_2",
+    "lee2019wide/widths",
     "goldt2019dynamics/final_error",
     "goldt2019dynamics/other_activation",
     "saad1995online/plateau",

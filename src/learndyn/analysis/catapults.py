@@ -157,7 +157,9 @@ def find_catapults(
         noise: smallest height of a spike, in standard deviations of independent noise.
         back: share of its height, in ln loss, that a spike must lose to have returned, in (0, 1].
         rate: η, one number or one per step; None is the record's `rate`.
-        critical_rate: η_crit of the examples that each step sees; None is the record's.
+        critical_rate: η_crit of the examples that each step sees, for the optimiser in use; None is
+            the record's. It may be NaN at the beginning, where a preconditioned optimiser has no
+            state: these steps count as not above.
         kernel_norm: ‖K‖ at each step; None is the record's.
         loss_top: the loss in the top s eigenspaces, in the loss's own units; None is the record's.
 
@@ -305,8 +307,10 @@ def _above(rest: dict[str, np.ndarray], end: int) -> np.ndarray | None:
     """Whether η − η_crit > 10⁻⁸, at every step that was taken; None if that is not known."""
     if "rate" not in rest or "critical_rate" not in rest:
         return None
+    unknown = np.isnan(rest["critical_rate"][:end])
+    begun = int(np.argmin(unknown)) if not unknown.all() else 0
     excess = (rest["rate"] - rest["critical_rate"])[:end]
-    return None if np.any(np.isnan(excess)) else excess > EXCESS
+    return None if np.any(np.isnan(excess[begun:])) else excess > EXCESS
 
 
 def _excesses(above: np.ndarray, steps: np.ndarray, rest: dict[str, np.ndarray]):

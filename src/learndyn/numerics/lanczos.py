@@ -245,9 +245,9 @@ def top_eigen(operator: Any, k: int, tolerance: float = 0.0) -> tuple[np.ndarray
     return found.values.astype(operator.dtype), found.vectors.T
 
 
-def spectral_norm(product: Product, start: Any) -> float:
-    """The largest modulus of an eigenvalue, to machine precision."""
-    return float(abs(eigen(product, start, which="modulus", tolerance=0).values).max())
+def spectral_norm(product: Product, start: Any, tolerance: Number = 0.0) -> float:
+    """The largest modulus of an eigenvalue, by default to machine precision."""
+    return float(abs(eigen(product, start, which="modulus", tolerance=tolerance).values).max())
 
 
 def _start(operator: Any) -> np.ndarray:

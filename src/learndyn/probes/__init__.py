@@ -28,6 +28,8 @@ from learndyn.probes.kernel import ntk as ntk
 from learndyn.probes.kernel import ntk_spectrum as ntk_spectrum
 from learndyn.probes.kernel import pl_constant as pl_constant
 from learndyn.probes.kernel import split_loss as split_loss
+from learndyn.probes.linearity import Linearity as Linearity
+from learndyn.probes.linearity import linearity as linearity
 from learndyn.probes.perturbation import MeasuredCosine as MeasuredCosine
 from learndyn.probes.perturbation import UpdateCosine as UpdateCosine
 from learndyn.probes.perturbation import measured_update_cosine as measured_update_cosine

@@ -1,6 +1,7 @@
 """Probes in your own training loop."""
 
 import contextlib
+import inspect
 import os
 import sys
 import weakref
@@ -13,6 +14,7 @@ import numpy as np
 import xarray as xr
 
 from learndyn.models import as_model
+from learndyn.probes.optimisers import NoState
 from learndyn.records import Outcome, check_attributes
 from learndyn.records.log import Log
 from learndyn.runtime import checks
@@ -23,7 +25,7 @@ from learndyn.runtime.divergence import bound_of, has_diverged
 SMALL = 1.0
 RESERVED = ("time", "step", "run", "outcome", "diverged_at")
 MODES = ("x", "a", "w")
-Probe = Callable[[Any], Any]
+Probe = Callable[..., Any]
 
 
 class Recorder:
@@ -41,7 +43,9 @@ class Recorder:
     fails after it has worked once leaves a gap, which the attribute `failed` explains.
 
     Args:
-        probes: name → function of the model that returns a number or an array.
+        probes: name → function of the model that returns a number or an array. One with an argument
+            `optimiser` also gets the optimiser that is passed at the call; it is NaN before the
+            optimiser has a state.
         every: probes are evaluated at the steps that are multiples of it.
         path: the file to save to, usually ending in `.nc`; None to save nothing.
         mode: what to do if the file exists, as in `open`: "x" raises an error, "a" continues its
@@ -80,6 +84,7 @@ class Recorder:
             function(f"probes[{name!r}]", probe)
             _check_name("probes", name)
         self._probes: dict[str, Probe] = dict(probes)
+        self._of_optimisers = {name for name, probe in probes.items() if _takes_optimiser(probe)}
         self._every = positive_int("every", every)
         about = {} if attributes is None else mapping("attributes", attributes, "a dict, or None")
         check_attributes(about)
@@ -89,12 +94,14 @@ class Recorder:
         # Saves also at exit; it refers to the log only, or the recorder would never be freed.
         self._end = weakref.finalize(self, self._log.save)
 
-    def __call__(self, step: Any, model: Any, **values: Any) -> None:
+    def __call__(self, step: Any, model: Any, *, optimiser: Any = None, **values: Any) -> None:
         """Records the values, and evaluates the probes if the step is a multiple of `every`.
 
         Args:
             step: the number of steps taken, an integer that increases from call to call.
             model: the model or module, as probes take it.
+            optimiser: for probes that take it: a `torch.optim.Optimizer`, or `(optax
+                transformation, its state)`.
             **values: other numbers or arrays to record, such as the loss or a learning rate; None
                 for a value that is missing at this call.
 
@@ -115,7 +122,7 @@ class Recorder:
             return
         row = {name: _array(name, value) for name, value in values.items() if value is not None}
         if step % self._every == 0:
-            self._read(model, row)
+            self._read(model, optimiser, row)
         elif row:
             self._log.table.add(self._last, row)
         self._log.tick()
@@ -145,13 +152,13 @@ class Recorder:
                 )
             self._names.add(name)
 
-    def _read(self, model: Any, row: dict[str, np.ndarray]) -> None:
+    def _read(self, model: Any, optimiser: Any, row: dict[str, np.ndarray]) -> None:
         _wait(model)
         with self._log.timed(), _evaluating(model) as model:
             if self._has_diverged(model):
                 self._log.outcome = Outcome("diverged", float(self._last))
             else:
-                row |= self._probed(model)
+                row |= self._probed(model, optimiser)
             self._log.table.add(self._last, row)
 
     def _has_diverged(self, model: Any) -> bool:
@@ -160,12 +167,20 @@ class Recorder:
             self._bound = bound_of(weights, least=SMALL)
         return bool(has_diverged(weights, self._bound))
 
-    def _probed(self, model: Any) -> dict[str, np.ndarray]:
+    def _probed(self, model: Any, optimiser: Any) -> dict[str, np.ndarray]:
+        if optimiser is None and self._of_optimisers:
+            name = min(self._of_optimisers)
+            raise ValueError(
+                f"optimiser: got None, but probes[{name!r}] takes it; allowed is an optimiser"
+            )
         values = {}
         for name, probe in self._probes.items():
             argument = f"probes[{name!r}]"
+            more = {"optimiser": optimiser} if name in self._of_optimisers else {}
             try:
-                values[name] = _array(argument, probe(model))
+                values[name] = _array(argument, probe(model, **more))
+            except NoState:
+                continue
             except Exception as error:
                 why = str(error).partition("\n")[0]
                 if name not in self._log.table and why.startswith(argument):
@@ -177,6 +192,15 @@ class Recorder:
                     ) from error
                 self._log.failed.setdefault(name, f"{name} (step {self._last}: {why})")
         return values
+
+
+def _takes_optimiser(probe: Probe) -> bool:
+    try:
+        parameters = inspect.signature(probe).parameters
+    except (TypeError, ValueError):  # some callables have no signature
+        return False
+    # One with a default value is the probe's own.
+    return "optimiser" in parameters and parameters["optimiser"].default is inspect.Parameter.empty
 
 
 def _check_name(argument: str, name: str) -> None:

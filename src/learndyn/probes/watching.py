@@ -1,41 +1,49 @@
 """Critical rate, kernel and split of the loss at every step, in one pass over the examples."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from learndyn.models import Model
-from learndyn.numerics.subspace import top_of, top_subspace, whole
-from learndyn.probes.arguments import output_shape
-from learndyn.problems import AbstractProblem
+from learndyn.models.model import inputs_of
+from learndyn.numerics.subspace import followed, top_of
+from learndyn.probes.arguments import MeanLoss, output_shape
+from learndyn.probes.critical import curvature_roots, weighted
+from learndyn.probes.optimisers.rules import Threshold, moved_by, threshold_of
+from learndyn.problems import AbstractProblem, SquaredLoss
 from learndyn.records import Variable
-from learndyn.rules.critical import squared_loss
 from learndyn.rules.watching import AbstractStepProbe, Step
 from learndyn.runtime.checks import positive_int
 from learndyn.runtime.types import Array
-from learndyn.tangent.kernel import as_matrix, critical_rate
+from learndyn.tangent.kernel import as_matrix, critical_rate, kernel
 
-BESIDE, TURNS = 4, 30  # subspace iteration: additional vectors, and number of products
-WHOLE = 256  # rows up to which a full eigendecomposition is as fast as iteration (on an H200)
-FEW = 16  # vectors up to which iteration is used: gaps between more are too small for TURNS
+Vectors = dict[str, Array]  # from which the next iteration starts
 
 
 class Watched(AbstractStepProbe):
     """Records what `analysis.find_catapults` needs at every step, for `simulate(probes=…)`.
 
     All values follow from one tangent kernel K of all examples: its norm, the split of the loss by
-    its top s eigenvectors, and η_crit = b/(scale · λ_max(K_batch)) of the b examples that the next
-    step sees, from their block of K. Row t of a record describes the weights after t steps and the
-    next step:
+    its top s eigenvectors, and η_crit of the examples that the next step sees, from their block of
+    A^½ K A^½ with A = ∂²loss/∂output²: b/(scale · λ_max(K_batch)) for the squared loss of b
+    examples. Row t of a record describes the weights after t steps and the next step:
 
         rate, critical_rate             η, and η_crit of the batch
         kernel_norm                     ‖K‖ on all examples
         loss_top, loss_rest             the loss in the top s eigenspaces of K, and outside
         batch_loss, batch_loss_after    of the batch; of the last step's batch, after that step
 
-    Eigenvectors are exact up to rounding on a CPU. On accelerators, where that is slow, up to `FEW`
-    eigenvectors of a kernel of more than `WHOLE` rows come from subspace iteration. The probe needs
-    a `Dataset` with a `SquaredLoss`.
+    The rate is that of the rule: with momentum, decay, and the preconditioner of Adam and other
+    transformations of optax as in `critical_learning_rate`, which costs a second kernel, of the
+    preconditioned network. If weights have different rates, `rate` is 1 and η_crit their common
+    factor. η_crit is NaN before such an optimiser has a state, and for one that cannot be read.
+    Losses other than `SquaredLoss` are no sum over eigenspaces: their two parts are NaN.
+
+    For s = 1 eigenvectors follow from those of the last reading, by four products or as many as
+    they need for a relative residual of 10⁻⁵. For s > 1 kernels are stored and decomposed
+    together, up to rounding. The probe needs a `Dataset`.
 
     Args:
         s: number of eigenvectors, up to examples × outputs.
@@ -76,61 +84,125 @@ class Watched(AbstractStepProbe):
             raise ValueError(
                 f"probes: got Watched for a {came}; allowed is a problem of type Dataset"
             )
-        squared_loss(problem)
         if self.s > len(every.x) * outputs:
             allowed = f"1 to {len(every.x) * outputs}, the rows of the kernel"
             raise ValueError(f"s: got {self.s}; allowed is {allowed}")
 
+    def begin(self, model: Model, problem: AbstractProblem) -> Vectors:
+        """Vectors of all examples and outputs, for the kernel and for the curvature."""
+        if self.s > 1:
+            return {}
+        x, _ = _examples(problem, model)
+        # Not constant, or the first product could be 0; the reading adds a random vector.
+        ones = jnp.ones(jax.eval_shape(model.outputs, x).size, model.dtype)
+        return {"kernel": ones, "curvature": ones}
+
     def __call__(self, model: Model, step: Step) -> dict[str, Array]:
-        every, problem = step.problem.examples(), step.problem
-        assert every is not None
-        x, y = every.take(slice(None), model.dtype)
+        return self.finish(self.read(model, step, self.begin(model, step.problem))[0])
+
+    def read(self, model: Model, step: Step, memory: Vectors) -> tuple[dict[str, Array], Vectors]:
+        problem = step.problem
+        x, y = _examples(problem, model)
         output_shape(model, x)  # raises an error if examples depend on each other
-        output = model(x)
-        losses = problem.losses(output, x, y)
-        K = as_matrix(model.kernel(x))
-        values, vectors = _top(K, self.s)
-        residual = jax.grad(lambda f: jnp.sum(problem.losses(f, x, y)))(output).reshape(-1)
-        scale = jnp.asarray(squared_loss(problem).scale, K.dtype)
-        top = vectors @ (residual @ vectors)  # the residual's projection on the top eigenspaces
-        size = lambda part: jnp.sum(part**2) / (4 * scale * len(x))  # residual = 2 scale · r
-        part = lambda index: losses if index is None else losses[index]
-        return {
-            "error": jnp.mean(losses),
-            "rate": jnp.asarray(step.rate, K.dtype),
-            "critical_rate": _critical(K, values[0], step.batch, len(x), scale),
-            "kernel_norm": values[0],
-            "loss_top": size(top),
-            "loss_rest": size(residual - top),
-            "batch_loss": jnp.mean(part(step.batch)),
-            "batch_loss_after": jnp.where(step.first, jnp.nan, jnp.mean(part(step.before))),
+        output, K, limit = model(x), as_matrix(model.kernel(x)), threshold_of(model, step)
+        losses, counted = problem.losses(output, x, y), problem.loss.counted(y)
+        part = lambda array, index: array if index is None or array is None else array[index]
+        mean = lambda index: _mean(part(losses, index), part(counted, index))
+        own = K if limit.root is None else as_matrix(kernel(*_preconditioned(model, limit, x)))
+        values = {
+            "error": mean(None),
+            "rate": limit.rate.astype(K.dtype),
+            "numerator": jnp.asarray(limit.numerator).astype(K.dtype),
+            "shift": jnp.asarray(limit.shift).astype(K.dtype),
+            "residual": _residual(problem, output, x, y),
+            "batch_loss": mean(step.batch),
+            "batch_loss_after": jnp.where(step.first, jnp.nan, mean(step.before)),
+        }
+        parts = {"kernel": K}
+        if step.batch is None and limit.root is None and isinstance(problem.loss, SquaredLoss):
+            # The curvature is a multiple of the kernel.
+            values["factor"] = jnp.asarray(2 * problem.loss.scale / len(x), K.dtype)
+        else:
+            parts["curvature"] = _curvature(problem, own, output, y, step.batch)
+        if self.s > 1:  # decomposed later, with those of other readings
+            return values | parts, memory
+        rows = _rows(step.batch, len(K), len(x))
+        values["top"], vector = followed(K, memory["kernel"])
+        memory |= {"kernel": vector}
+        if "curvature" in parts:
+            values["largest"], bent = followed(parts["curvature"], memory["curvature"][rows])
+            # Of the size of the others, of which a batch has only a part.
+            bent = bent * jnp.sqrt(len(rows)).astype(K.dtype)
+            memory |= {"curvature": memory["curvature"].at[rows].set(bent)}
+        return values | {"vector": vector}, memory
+
+    def finish(self, values: dict[str, Array]) -> dict[str, Array]:
+        if self.s > 1:
+            top, vectors = top_of(values["kernel"], self.s)
+        else:
+            top, vectors = values["top"][None], values["vector"][:, None]
+        if "factor" in values:
+            largest = values["factor"] * top[0]
+        else:
+            largest = top_of(values["curvature"], 1)[0][0] if self.s > 1 else values["largest"]
+        residual = values["residual"]
+        inside = vectors @ (residual @ vectors)  # the projection on the top eigenspaces
+        return values | {
+            "critical_rate": critical_rate(largest + values["shift"], values["numerator"]),
+            "kernel_norm": top[0],
+            "loss_top": jnp.sum(inside**2),
+            "loss_rest": jnp.sum((residual - inside) ** 2),
         }
 
 
-def _critical(K: Array, top: Array, batch: Array | None, examples: int, scale: Array) -> Array:
-    """η_crit of some examples, from their block of the kernel."""
-    if batch is None:
-        return critical_rate(scale * top, examples)
-    outputs = len(K) // examples
-    # Rows of the kernel are ordered by example, then output.
-    rows = (batch[:, None] * outputs + jnp.arange(outputs)).reshape(-1)
-    return critical_rate(scale * _top(K[rows][:, rows], 1)[0][0], len(batch))
+def _examples(problem: AbstractProblem, model: Model) -> tuple[Array, Array]:
+    every = problem.examples()
+    assert every is not None
+    return every.take(slice(None), model.dtype)
 
 
-def _top(K: Array, s: int) -> tuple[Array, Array]:
-    """The top eigenvalues, descending, and their vectors."""
-    elsewhere = iterated if s <= FEW and len(K) > WHOLE else whole
-    return jax.lax.platform_dependent(
-        K, cpu=lambda K: top_of(K, s), default=lambda K: elsewhere(K, s)
-    )
+def _mean(losses: Array, counted: Array | None) -> Array:
+    """The mean over the examples that count."""
+    if counted is None:
+        return jnp.mean(losses)
+    return jnp.sum(losses) / jnp.maximum(jnp.sum(counted), 1).astype(losses.dtype)
 
 
-def iterated(K: Array, s: int) -> tuple[Array, Array]:
-    """The top eigenvalues and vectors, by subspace iteration.
+def _residual(problem: AbstractProblem, output: Array, x: Array, y: Array) -> Array:
+    """The vector whose square is the mean loss, by example and output; NaN if there is none."""
+    if not isinstance(problem.loss, SquaredLoss):
+        return jnp.full(output.size, jnp.nan, output.dtype)
+    slope = jax.grad(lambda f: jnp.sum(problem.losses(f, x, y)))(output).reshape(-1)
+    scale = jnp.asarray(problem.loss.scale, output.dtype)
+    return slope / jnp.sqrt(4 * scale * len(x))  # slope = 2 scale · (output − target)
 
-    Products with a stored matrix are cheap compared with the network, so that it starts from random
-    vectors each time.
-    """
-    begin = jax.random.normal(jax.random.key(0), (len(K), min(s + BESIDE, len(K))), K.dtype)
-    values, vectors = top_subspace(lambda V: K @ V, begin, TURNS)
-    return values[:s], vectors[:, :s]
+
+def _rows(batch: Array | None, size: int, examples: int) -> Array:
+    """The rows of a kernel that belong to some examples: by example, then output."""
+    each = jnp.arange(examples) if batch is None else batch
+    outputs = size // examples
+    return (each[:, None] * outputs + jnp.arange(outputs)).reshape(-1)
+
+
+def _curvature(
+    problem: AbstractProblem,
+    K: Array,
+    output: Array,
+    y: Array,
+    batch: Array | None,
+) -> Array:
+    """A^½ K A^½ with the curvature A of the mean loss: it has the Gauss-Newton eigenvalues."""
+    if batch is not None:
+        rows = _rows(batch, len(K), len(output))
+        K, output, y = K[rows][:, rows], output[batch], y[batch]
+    if isinstance(problem.loss, SquaredLoss):
+        return K * (2 * jnp.asarray(problem.loss.scale, K.dtype) / len(output))
+    roots = curvature_roots(MeanLoss(problem.loss, y).blocks(output))
+    shape = len(output), len(K) // len(output)
+    return weighted(K.reshape(*shape, *shape), roots)
+
+
+def _preconditioned(model: Model, limit: Threshold, x: Array) -> tuple[Any, Any, Array]:
+    """The network as a function of weights that a preconditioner has scaled."""
+    zero = jax.tree.map(jnp.zeros_like, limit.root)
+    return moved_by(model, limit.root), zero, inputs_of(model, x)

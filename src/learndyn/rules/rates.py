@@ -47,10 +47,7 @@ def rate(name: str, value: Any) -> np.ndarray | Schedule:
 
 def rate_at(rate: Any, step: Any) -> Any:
     """The rate at a step, which need not be whole: itself if it is a number."""
-    if not callable(rate):
-        return rate
-    value: Any = rate(step)
-    return jnp.maximum(value, LEAST)
+    return jnp.maximum(jnp.asarray(rate(step)), LEAST) if callable(rate) else rate
 
 
 def largest_rate(rate: Any, last: float | int) -> Any:

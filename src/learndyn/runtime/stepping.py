@@ -19,7 +19,7 @@ def record_steps(
 
     Args:
         step: (step number, y) → y after that step, as in `jax.lax.fori_loop`.
-        read: (step number, y) → the pytree to record.
+        read: (step number, y) → the pytree to record, and the y to go on from.
         y: the state at step `first`.
         first: the step number of y.
         targets: non-decreasing step numbers, at least `first`, (targets,).
@@ -28,13 +28,14 @@ def record_steps(
     Returns:
         y at the last target, and the recorded rows, (targets, …), zero beyond `count`.
     """
-    rows = blank_rows(jax.eval_shape(read, first, y), len(targets))
+    rows = blank_rows(jax.eval_shape(read, first, y)[0], len(targets))
 
     def to_next_target(carry):
         y, at, done, rows = carry
         goal = targets[done]
         y = jax.lax.fori_loop(at, goal, step, y)
-        return y, goal, done + 1, with_row(rows, done, read(goal, y))
+        row, y = read(goal, y)
+        return y, goal, done + 1, with_row(rows, done, row)
 
     begin = (y, jnp.asarray(first), jnp.zeros((), jnp.asarray(count).dtype), rows)
     y, _, _, rows = jax.lax.while_loop(lambda carry: carry[2] < count, to_next_target, begin)

@@ -22,14 +22,15 @@ from learndyn.rules.base import Memory
 from learndyn.rules.watching import step_of
 from learndyn.runtime.jaxprs import equations
 from learndyn.runtime.pieces import Piece
-from learndyn.runtime.stepping import record_steps
+from learndyn.runtime.stepping import blank_rows, record_steps, with_row
 from learndyn.runtime.types import Array, Weights
 from learndyn.simulation.following import Group
 from learndyn.simulation.parallel import on_one_cpu, rounded_up, spread
 from learndyn.simulation.reading import Reader, Reading
 from learndyn.system import System
 
-Moving = tuple[Weights, Memory]  # with a leading axis of runs
+# Weights, the rule's memory, and what probes of steps carry; with a leading axis of runs.
+Moving = tuple[Weights, Memory, tuple[Any, ...]]
 Begin = Callable[[int], tuple[Weights, Weights, Reading]]
 
 
@@ -63,9 +64,9 @@ class Direct:
     def begin(self, group: Group) -> Carried:
         """Copies of the start's weights, with the memory before the first step."""
         weights, teacher, reading = self._begin(group.start)
-        memory = _memory(self._system, weights, teacher)
+        memory = _memory(self._system, reading.inside, weights, teacher)
         copies = lambda leaf: np.stack([np.asarray(leaf)] * self._width)
-        moving = jax.tree.map(copies, (weights, memory))
+        moving = jax.tree.map(copies, (weights, *memory))
         keys = np.asarray(keys_of_runs(self._key + group.start, group.filled(self._width))).T
         return Carried(spread(moving, 0), spread(keys, 0), teacher, reading)
 
@@ -77,6 +78,8 @@ class Direct:
             moving, keys, teacher, reading = carried
             at = piece.first, piece.targets, piece.number
             moving, rows = _record(self._system, reading.inside, moving, teacher, keys, *at)
+        if carried.reading.inside.watching:
+            rows = _finished(carried.reading.inside, rows, piece.number), rows[1]
         return carried._replace(moving=moving), rows
 
     def between(self, carried: Carried, place: int) -> Any:
@@ -103,9 +106,10 @@ class Direct:
                 moving = moved if piece.number else moving
             at = int(target)
             weights = moving_of(moving)[0]
-            watched = _watched(self._system, inside, moving, teacher, keys, np.int64(at))
-            losses = inside.on_examples(weights, watched, looped=False)
-            read.append(_read(inside, weights, teacher, losses, watched))
+            seen, moving = _watched(self._system, inside, moving, teacher, keys, np.int64(at))
+            known = {name: value for each in seen for name, value in each.items()}
+            losses = inside.on_examples(weights, known, looped=False)
+            read.append(_read(inside, weights, teacher, losses, seen))
         stacked = jax.tree.map(lambda *rows: np.stack([np.asarray(r) for r in rows])[None], *read)
         return moving, stacked
 
@@ -136,8 +140,32 @@ def width_of(runs: int) -> int:
 
 
 @eqx.filter_jit
-def _memory(system: System, weights: Weights, teacher: Weights) -> Memory:
-    return bound(system, weights, teacher).init(weights)
+def _memory(
+    system: System, reader: Reader, weights: Weights, teacher: Weights
+) -> tuple[Memory, tuple[Any, ...]]:
+    """The memory of the rule, and what probes of steps carry to their first reading."""
+    carried = reader.begin(Model(system.network, weights), system.problem)
+    carried = jax.tree.map(jnp.asarray, carried)
+    return bound(system, weights, teacher).init(weights), carried
+
+
+def like_of(system: System, reader: Reader, weights: Weights, teacher: Weights) -> Any:
+    """The shapes of what is read of one run, before and after it is finished."""
+    if not reader.watching:
+        like = jax.eval_shape(reader, weights, teacher)[0]
+        return like, like
+    return eqx.filter_eval_shape(_first_reading, system, reader, weights, teacher)
+
+
+@eqx.filter_jit  # so that it is traced once
+def _first_reading(
+    system: System, reader: Reader, weights: Weights, teacher: Weights
+) -> tuple[Any, Any]:
+    moving = weights, *_memory(system, reader, weights, teacher)
+    rule, key = bound(system, weights, teacher), jnp.zeros(2, jnp.uint32)
+    seen, _ = _watch(system, reader, rule, moving, key, jnp.asarray(0))
+    values, _ = reader(weights, teacher, seen=seen)
+    return values, reader.finished(values)
 
 
 @eqx.filter_jit
@@ -155,11 +183,14 @@ def _record(
 
     def one(moving: Moving, key: Array) -> tuple[Moving, Any]:
         rule = bound(system, moving[0], teacher)
-        step = lambda index, moving: rule.step(moving[0], moving[1], Source(key, index))
 
-        def read(index: Array, moving: Moving) -> Any:
-            watched = _watch(system, reader, rule, moving, key, index)
-            return reader(moving[0], teacher, watched=watched)
+        def step(index: Array, moving: Moving) -> Moving:
+            weights, memory, carried = moving
+            return *rule.step(weights, memory, Source(key, index)), carried
+
+        def read(index: Array, moving: Moving) -> tuple[Any, Moving]:
+            seen, carried = _watch(system, reader, rule, moving, key, index)
+            return reader(moving[0], teacher, seen=seen), (*moving[:2], carried)
 
         return record_steps(step, read, moving, first, targets, count)
 
@@ -171,26 +202,52 @@ def _record(
 
 
 @eqx.filter_jit
-def _read(reader: Reader, weights: Weights, teacher: Weights, losses: Any, watched: Any) -> Any:
-    return reader(weights, teacher, losses, watched)
+def _finished(reader: Reader, rows: Any, count: Array) -> Any:
+    """The values of the record, (runs, targets, …), of which those beyond `count` have no meaning.
+
+    On a CPU one after the other, as many as there are; elsewhere all together.
+    """
+    values, _ = rows
+
+    def looped(values: Any) -> Any:
+        at = lambda values, i: jax.tree.map(lambda leaf: leaf[i], values)
+
+        def one(values: Any) -> Any:
+            made = blank_rows(jax.eval_shape(reader.finished, at(values, 0)), length)
+            fill = lambda i, made: with_row(made, i, reader.finished(at(values, i)))
+            return jax.lax.fori_loop(0, count, fill, made)
+
+        return jax.lax.map(one, values)
+
+    length = jax.tree.leaves(values)[0].shape[1]
+    together = jax.vmap(jax.vmap(reader.finished))
+    return jax.lax.platform_dependent(values, cpu=looped, default=together)
+
+
+@eqx.filter_jit
+def _read(reader: Reader, weights: Weights, teacher: Weights, losses: Any, seen: Any) -> Any:
+    return reader(weights, teacher, losses, seen)
 
 
 @eqx.filter_jit
 def _watched(
     system: System, reader: Reader, moving: Moving, teacher: Weights, keys: Array, index: Array
-) -> Any:
-    moving = moving_of(moving)
-    return _watch(system, reader, bound(system, moving[0], teacher), moving, keys[0], index)
+) -> tuple[Any, Moving]:
+    one = moving_of(moving)
+    rule = bound(system, one[0], teacher)
+    seen, carried = _watch(system, reader, rule, one, keys[0], index)
+    return seen, (*moving[:2], jax.tree.map(lambda leaf: leaf[None], carried))
 
 
 def _watch(
     system: System, reader: Reader, rule: Bound, moving: Moving, key: Array, index: Array
-) -> Any:
-    """What the probes of steps read of the next step."""
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """What the probes of steps read of the next step, and what they carry to the next reading."""
+    weights, memory, carried = moving
     if not reader.watching:
-        return {}
-    step = step_of(system.problem, rule, moving[1], key, index)
-    return reader.watch(Model(system.network, moving[0]), step)
+        return (), carried
+    step = step_of(system.problem, system.rule, rule, memory, key, index)
+    return reader.watch(Model(system.network, weights), step, carried)
 
 
 def _held(tree: Any) -> tuple[list[Array], Any]:
@@ -212,13 +269,13 @@ def _single(held: Any, arrays: list[Array], moving: Moving, keys: Array, index: 
     remaining = iter(arrays)
     leaves = [next(remaining) if leaf is None else leaf for leaf in rest]
     system, teacher = jax.tree.unflatten(structure, leaves)
-    step = bound(system, moving_of(moving)[0], teacher).step
-    moved = step(*moving_of(moving), Source(keys[0], index))
-    return jax.tree.map(lambda leaf: leaf[None], moved)
+    weights, memory, carried = moving_of(moving)
+    moved = bound(system, weights, teacher).step(weights, memory, Source(keys[0], index))
+    return jax.tree.map(lambda leaf: leaf[None], (*moved, carried))
 
 
 def moving_of(moving: Moving) -> Moving:
-    """Weights and memory of the first run."""
+    """Weights and memories of the first run."""
     return jax.tree.map(lambda leaf: leaf[0], moving)
 
 

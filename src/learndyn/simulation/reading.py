@@ -15,7 +15,7 @@ import numpy as np
 
 from learndyn.models import Model
 from learndyn.networks import AbstractNetwork
-from learndyn.problems import Examples
+from learndyn.problems import AbstractProblem, Examples
 from learndyn.records import Variable
 from learndyn.rules.watching import AbstractStepProbe, Step
 from learndyn.runtime.divergence import bound_of, has_diverged
@@ -32,6 +32,7 @@ ANY = np.finfo(np.float64).max  # a bound that only infinities and NaN exceed
 MOST_KEPT = 64  # traced measurements in the cache
 MOST_HASHED = 10**5  # numbers in a theory whose measurement is cached
 _MEASURES: dict[Any, Traced] = {}
+SEEN = "/seen"  # what probes of steps have read; no variable has a name with a slash
 SMALL = 1.0  # smaller starts count as this size: growth up to it is not divergence
 
 
@@ -57,22 +58,43 @@ class Reader(eqx.Module):
         weights: Weights,
         teacher: Weights,
         losses: Values | None = None,
-        watched: Values | None = None,
+        seen: tuple[Values, ...] = (),
     ):
-        """The values, and whether the run has diverged; `losses` if they are known already."""
+        """The values, and whether the run has diverged; `losses` if they are known already.
+
+        `seen` is what the probes of steps have read; `finished` makes the record's values of it.
+        """
         values, judged = self._measured(weights, teacher)
-        watched = watched or {}
+        watched = {name: value for each in seen for name, value in each.items()}
         values |= self.on_examples(weights, watched) if losses is None else losses
         gone = has_diverged(judged, self.bound)
         if values:  # a loss may overflow before the weights diverge
             gone |= has_diverged(values, jnp.asarray(ANY))
         values |= {name: probe(weights) for name, probe in self.probes.items()}
-        recorded = {name for each in self.watching for name in each.variables}
-        return values | {n: value for n, value in watched.items() if n in recorded}, gone
+        return values | ({SEEN: seen} if seen else {}), gone
 
-    def watch(self, model: Model, step: Step) -> Values:
-        """What the probes of steps read of the next step."""
-        return {n: v for probe in self.watching for n, v in probe(model, step).items()}
+    def begin(self, model: Model, problem: AbstractProblem) -> tuple[Any, ...]:
+        """What the probes of steps carry to their first reading."""
+        return tuple(probe.begin(model, problem) for probe in self.watching)
+
+    def watch(
+        self, model: Model, step: Step, carried: tuple[Any, ...]
+    ) -> tuple[tuple[Values, ...], tuple[Any, ...]]:
+        """What the probes of steps read of the next step, and what they carry to the next reading.
+
+        What they carry has the types of what came, since it is part of a compiled loop.
+        """
+        read = [p.read(model, step, m) for p, m in zip(self.watching, carried, strict=True)]
+        cast = lambda new, old: jnp.asarray(new).astype(old.dtype)
+        return tuple(v for v, _ in read), jax.tree.map(cast, tuple(m for _, m in read), carried)
+
+    def finished(self, values: Values) -> Values:
+        """The values of the record, from those of one reading."""
+        rest = {name: value for name, value in values.items() if name != SEEN}
+        for probe, each in zip(self.watching, values.get(SEEN, ()), strict=True):
+            made = probe.finish(each)
+            rest |= {name: made[name] for name in probe.variables}
+        return rest
 
     def has_diverged(self, weights: Weights, teacher: Weights) -> Array:
         """Whether the theory's state, or else the weights, exceed the bound."""

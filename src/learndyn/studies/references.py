@@ -75,6 +75,21 @@ PAPERS = {
             "Advances in Neural Information Processing Systems 35",
         ),
         Paper(
+            "jacot2018neural",
+            "Jacot, Arthur and Gabriel, Franck and Hongler, Clément",
+            "Neural tangent kernel: Convergence and generalization in neural networks",
+            2018,
+            "Advances in Neural Information Processing Systems 31",
+        ),
+        Paper(
+            "lee2019wide",
+            "Lee, Jaehoon and Xiao, Lechao and Schoenholz, Samuel S. and Bahri, Yasaman and "
+            "Novak, Roman and Sohl-Dickstein, Jascha and Pennington, Jeffrey",
+            "Wide neural networks of any depth evolve as linear models under gradient descent",
+            2019,
+            "Advances in Neural Information Processing Systems 32",
+        ),
+        Paper(
             "zhu2024linearity",
             "Zhu, Libin",
             "Toward Understanding the Dynamics of Over-parameterized Neural Networks, chapter 2: "

@@ -20,7 +20,7 @@ from learndyn.testing.refusals import refused
 from learndyn.theory import AbstractTheory, Flow, Map, Refused, theory_of
 from learndyn.theory.base import Coverage
 from learndyn.theory.chain import AbstractChain
-from learndyn.theory.dynamics import Noise, State
+from learndyn.theory.dynamics import Noise, Spread, State
 
 THREE = np.arange(3.0)  # the number of times is compiled in: one number for all
 
@@ -194,10 +194,12 @@ def every_capability_works_or_refuses_with_a_reason(system: System) -> None:
     for order in theory.orders:
         moves, noise = theory.dynamics(order), theory.noise(order)
         assert isinstance(moves, Flow | Map) and moves.clock.unit and moves.clock.steps > 0
-        assert isinstance(noise, Noise) or (isinstance(noise, Refused) and noise.reason)
+        assert isinstance(noise, Noise | Spread) or (isinstance(noise, Refused) and noise.reason)
         n = np.size(theory.vector(state))
         if isinstance(noise, Noise):
             assert noise.diffusion(state).shape == (n, n) and noise.error(state) >= 0
+        elif isinstance(noise, Spread):
+            assert set(noise.deviations(state)) == set(theory.observe(state))
         else:
             with refused(r"\Afluctuations: got True, but [^\n]*\Z"):
                 solve(system, THREE, order=order, fluctuations=True)

@@ -17,6 +17,7 @@ from learndyn.theory.base import AbstractTheory, NoTheory
 from learndyn.theory.committee.theory import CommitteeTheory
 from learndyn.theory.deep_linear.theory import DeepLinearTheory
 from learndyn.theory.dynamics import STEPS, Clock
+from learndyn.theory.infinite_width.theory import InfiniteWidthTheory
 from learndyn.theory.linearised.batches import LinearisedBatchTheory
 from learndyn.theory.linearised.theory import LinearisedTheory
 from learndyn.theory.perturbation.theory import PerturbationTheory
@@ -24,7 +25,7 @@ from learndyn.theory.quadratic_model.theory import QuadraticModelTheory
 
 THEORIES: list[type[AbstractTheory]] = [
     CommitteeTheory, DeepLinearTheory, PerturbationTheory, QuadraticModelTheory, LinearisedTheory,
-    LinearisedBatchTheory,
+    LinearisedBatchTheory, InfiniteWidthTheory,
 ]  # fmt: skip
 
 

@@ -204,7 +204,6 @@ REFUSED = {
     "relu itself": (lambda: refused(ld.MLP([2, 6, 1], "relu")), "ld.quadratic(model) is"),
     "tanh": (lambda: refused(ld.quadratic(twin_of("tanh"))), "tanh has a second derivative"),
     "swish": (lambda: refused(ld.quadratic(twin_of("swish"))), "swish has a second derivative"),
-    "linear twin": (lambda: refused(ld.linearise(twin_of("relu"))), "linear twin keeps its kernel"),
     "bias": (lambda: refused(ld.quadratic(twin_of("relu", bias=True))), "has a bias"),
     "sampling": (lambda: refused(ld.quadratic(twin_of("relu")), rule=ld.SGD(0.1)), "rule is SGD"),
     "plane": (
@@ -235,6 +234,13 @@ def test_what_does_not_close_is_refused_with_the_reason(case):
     with pytest.raises(ld.NoTheory, match=r"\A[^\n]*quadratic model: [^\n]*\Z") as caught:
         ld.theory_of(make())
     assert reason in str(caught.value)
+
+
+def test_linear_twins_are_left_to_the_theory_of_linear_models():
+    system = refused(ld.linearise(twin_of("relu")))
+    with pytest.raises(ld.NoTheory, match="the linear twin keeps its kernel"):
+        ld.theory_of(system, "quadratic model")
+    assert ld.theory_of(system).name == "linearised"
 
 
 def test_a_sigma_with_zeros_closes_where_phi_lies_in_its_range():

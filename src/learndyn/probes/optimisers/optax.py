@@ -13,12 +13,13 @@ preconditioner of the next update is that of the state.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from learndyn.probes.optimisers.response import Coefficients, Response, common_rate
+from learndyn.probes.optimisers.response import Coefficients, NoState, Response, common_rate
 from learndyn.runtime.checks import a_kind
 from learndyn.runtime.precision import full_precision
 
@@ -59,9 +60,9 @@ def response_of(model: Any, optimiser: Any) -> Response:
     with full_precision():
         weights = jax.tree.map(jnp.asarray, model.weights)
         _check_state(transformation, state, weights)
-        found = _learned(Frozen(transformation, _frozen(transformation, state, weights), weights))
+        found = _known_response(transformation, state, weights)
         scale, shift = found.scale_and_shift()
-        rate = _rate(transformation, state, weights)
+        rate = common_rate(np.ravel(_compiled_rates(transformation, state, weights)))
     if not np.any(scale):
         raise ValueError(f"optimiser: got updates that ignore small gradients; allowed are {READ}")
     return Response(scale, shift, rate, "optax")
@@ -86,10 +87,19 @@ class Frozen(NamedTuple):
         return ravel_pytree(update)[0], jax.tree.leaves(_momenta(after))
 
 
-def _learned(frozen: Frozen) -> Coefficients:
-    """The coefficients, from derivatives of one, two and three updates."""
-    zero, none = jax.tree.map(jnp.zeros_like, frozen.weights), frozen.momenta()
-    still = lambda momenta: frozen.step(momenta, zero, frozen.weights)
+class Learned(NamedTuple):
+    """Coefficients, and whether they describe the transformation."""
+
+    coefficients: Coefficients
+    several: Any  # whether there are several momenta in a row
+    coupled: Any  # whether weights act on each other, or the response depends on the gradient
+
+
+def learned(transformation: Any, state: Any, weights: Any) -> Learned:
+    """The coefficients, from derivatives of one, two and three updates; it can be traced."""
+    frozen = Frozen(transformation, _frozen(transformation, state, weights), weights)
+    zero, none = jax.tree.map(jnp.zeros_like, weights), frozen.momenta()
+    still = lambda momenta: frozen.step(momenta, zero, weights)
 
     def updates(momenta: Any, gradient: Any, weights: Any) -> tuple[Any, Any, Any]:
         """The first update, and those of the next two steps by the momenta that it leaves."""
@@ -100,71 +110,97 @@ def _learned(frozen: Frozen) -> Coefficients:
     ones = lambda tree: jax.tree.map(jnp.ones_like, tree)
     nothing = tuple(jax.tree.map(jnp.zeros_like, part) for part in (none, zero, zero))
 
-    def along(place: int, direction: Any, gradient: Any = zero) -> list[np.ndarray]:
+    def along(place: int, direction: Any, gradient: Any = zero) -> list[Any]:
         tangents = tuple(direction if i == place else part for i, part in enumerate(nothing))
-        changes = jax.jvp(updates, (none, gradient, frozen.weights), tangents)[1]
-        return [np.asarray(change, np.float64) for change in changes]
+        changes = jax.jvp(updates, (none, gradient, weights), tangents)[1]
+        return [change.astype(jnp.float64) for change in changes]
 
     a, ap, app = along(0, ones(none))
     b, aq, _ = along(1, ones(zero))
     c, ar, _ = along(2, ones(zero))
-    p = np.divide(ap, a, out=np.zeros_like(a), where=a != 0)
-    if not np.allclose(app, ap * p, rtol=CLOSE, atol=CLOSE * np.abs(a).max(initial=0.0)):
-        raise ValueError(f"optimiser: got several momenta in a row; allowed are {READ}")
+    p = _quotient(ap, a)
+    several = jnp.abs(app - ap * p) > CLOSE * (jnp.abs(a).max(initial=0.0) + jnp.abs(ap * p))
     # Weights must not act on each other, and the response must not depend on the gradient, as it
     # does with a trust ratio: random signs see both.
     rng = np.random.default_rng(0)
     signs = jax.tree.map(lambda w: jnp.asarray(rng.choice([-1.0, 1.0], w.shape), w.dtype), zero)
-    flat = np.asarray(ravel_pytree(signs)[0], np.float64)
+    flat = ravel_pytree(signs)[0]
     tiny = TINY * _typical(frozen.state) / np.sqrt(len(flat))
     small = jax.tree.map(lambda sign: (tiny * sign).astype(sign.dtype), signs)
-    for found in (along(1, signs)[0] * flat, along(1, ones(zero), small)[0]):
-        # The median, since single second moments may be as small as the small gradient's square.
-        if np.median(np.abs(found - b) - CLOSE * np.abs(b)) > 0:
-            raise ValueError(f"optimiser: got updates that couple weights; allowed are {READ}")
-    return Coefficients(b, c, aq, ar, p)
+    # The median, since single second moments may be as small as the small gradient's square.
+    differs = lambda found: jnp.median(jnp.abs(found - b) - CLOSE * jnp.abs(b)) > 0
+    coupled = differs(along(1, signs)[0] * flat) | differs(along(1, ones(zero), small)[0])
+    return Learned(Coefficients(b, c, aq, ar, p), jnp.any(several), coupled)
 
 
-def _typical(state: Any) -> float:
+def _known_response(transformation: Any, state: Any, weights: Any) -> Coefficients:
+    """The coefficients as NumPy, or a one-line error."""
+    found = _compiled(transformation, state, weights)
+    if found.several:
+        raise ValueError(f"optimiser: got several momenta in a row; allowed are {READ}")
+    if found.coupled:
+        raise ValueError(f"optimiser: got updates that couple weights; allowed are {READ}")
+    return Coefficients(*(np.asarray(part, np.float64) for part in found.coefficients))
+
+
+def _quotient(above: Any, below: Any) -> Any:
+    return jnp.where(below == 0, 0.0, above / jnp.where(below == 0, 1.0, below))
+
+
+def _typical(state: Any) -> Any:
     """The root of the typical second moment; 1 if there are none."""
     seconds = [getattr(node, fields.second[-1]) for node, fields in _known(state) if fields.second]
-    values = [np.ravel(leaf) for leaf in jax.tree.leaves(seconds)]
-    return float(np.sqrt(np.median(np.concatenate(values)))) or 1.0 if values else 1.0
+    values = [jnp.ravel(leaf) for leaf in jax.tree.leaves(seconds)]
+    if not values:
+        return 1.0
+    typical = jnp.sqrt(jnp.median(jnp.concatenate(values)))
+    return jnp.where(typical > 0, typical, 1.0)
 
 
-def _rate(transformation: Any, state: Any, weights: Any) -> float:
-    """The learning rate: what the update would be with a preconditioner of 1."""
+def rates(transformation: Any, state: Any, weights: Any) -> Any:
+    """The learning rates of all weights: what updates would be with a preconditioner of 1.
+
+    A transformation acts on every weight alone, so that one weight of each array tells; the number
+    of axes is kept, since masks may depend on it.
+    """
     given = _injected(state)
     if given is not None:
-        return given
+        return jnp.asarray(given, jnp.float64)
+    one_of = lambda leaf: leaf[(slice(0, 1),) * jnp.ndim(leaf)]
+    state, weights = (jax.tree.map(one_of, tree) for tree in (state, weights))
     slopes: list[Coefficients] = []
     for second in (1.0, 4.0):
         made = _map_states(state, lambda s, f, second=second: _uniform(s, f, second))
-        frozen = _frozen(transformation, made, weights)
-        slopes.append(_learned(Frozen(transformation, frozen, weights)))
+        slopes.append(learned(transformation, made, weights).coefficients)
     means = any(fields.mean for _, fields in _known(state))
     one, two = (_plain_rate(found, means) for found in slopes)
-    if not any(fields.second for _, fields in _known(state)):
-        return common_rate(one)
     # rate/(1 + ε) and rate/(2 + ε).
-    return common_rate(1 / (1 / two - 1 / one))
+    return 1 / (1 / two - 1 / one) if has_second_moments(state) else one
 
 
-def _plain_rate(found: Coefficients, means: bool) -> np.ndarray:
+def _plain_rate(found: Coefficients, means: bool) -> Any:
     """The learning rate times the preconditioner, without what momentum adds."""
     if means:  # under a constant gradient momentum becomes that gradient
         return -(found.b + found.aq / (1 - found.p))
-    p = np.broadcast_to(found.p, np.shape(found.b))
-    ahead = found.b - np.divide(found.aq, p, out=np.asarray(found.b).copy(), where=p != 0)
+    ahead = found.b - _quotient(found.aq, found.p)
     # Nesterov's update has the gradient itself besides the momentum.
-    nesterov = np.abs(ahead) > CLOSE * np.abs(found.b)
-    return np.where((p != 0) & nesterov, -ahead, -np.asarray(found.b))
+    nesterov = jnp.abs(ahead) > CLOSE * jnp.abs(found.b)
+    return jnp.where((found.p != 0) & nesterov, -ahead, -found.b)
 
 
-def _injected(state: Any) -> float | None:
+# Compiled once per transformation.
+_compiled = eqx.filter_jit(learned)
+_compiled_rates = eqx.filter_jit(rates)
+
+
+def has_second_moments(state: Any) -> bool:
+    """Whether a transformation with this state has a preconditioner."""
+    return any(fields.second for _, fields in _known(state))
+
+
+def _injected(state: Any) -> Any:
     """The learning rate of `optax.inject_hyperparams`, if the state has one."""
-    rate = getattr(state, "hyperparams", {}).get("learning_rate")
-    return None if rate is None else float(rate)
+    return getattr(state, "hyperparams", {}).get("learning_rate")
 
 
 def _check_state(transformation: Any, state: Any, weights: Any) -> None:
@@ -177,16 +213,21 @@ def _check_state(transformation: Any, state: Any, weights: Any) -> None:
     if jax.tree.structure(like) != jax.tree.structure(state) or shapes(like) != shapes(state):
         allowed = "one that `init` made from these weights"
         raise ValueError(f"optimiser: got a state of another model; allowed is {allowed}")
-    known = {id(leaf) for s, _ in _known(state) for leaf in jax.tree.leaves(s)}
-    other = [leaf for leaf in jax.tree.leaves(state) if np.ndim(leaf) and id(leaf) not in known]
-    if other:
-        names = ", ".join(sorted(_types(state) - set(STATES))) or "arrays"
+    names = unreadable(state)
+    if names:
         raise ValueError(f"optimiser: got a state with {names}; allowed are {READ}")
     for each, fields in _known(state):
         # All second moments are zero before the first step.
         seconds = [getattr(each, name) for name in fields.second]
         if seconds and not any(np.any(leaf) for leaf in jax.tree.leaves(seconds)):
-            raise ValueError("optimiser: got a state without a step; allowed is one after a step")
+            raise NoState("optimiser: got a state without a step; allowed is one after a step")
+
+
+def unreadable(state: Any) -> str:
+    """The names of what a state holds arrays in that are not known; empty if it can be read."""
+    known = {id(leaf) for s, _ in _known(state) for leaf in jax.tree.leaves(s)}
+    other = [leaf for leaf in jax.tree.leaves(state) if np.ndim(leaf) and id(leaf) not in known]
+    return (", ".join(sorted(_types(state) - set(STATES))) or "arrays") if other else ""
 
 
 def _types(state: Any) -> set[str]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from learndyn.probes.optimisers.response import Coefficients, Response, common_rate
+from learndyn.probes.optimisers.response import Coefficients, NoState, Response, common_rate
 from learndyn.runtime.checks import a_kind
 
 READ = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad")
@@ -50,7 +50,7 @@ def _coefficients(kind: str, group: dict[str, Any], state: Any) -> tuple[float, 
     if kind == "SGD":
         return rate, _sgd(rate, decay, group)
     if not state:
-        raise ValueError(f"optimiser: got {kind} without a state; allowed is one after a step")
+        raise NoState(f"optimiser: got {kind} without a state; allowed is one after a step")
     of = {"RMSprop": _rmsprop, "Adagrad": _adagrad}.get(kind, _adam)
     return rate, of(rate, decay, group, state)
 
@@ -90,7 +90,7 @@ def _rmsprop(rate: float, decay: float, group: dict[str, Any], state: Any) -> Co
 def _adagrad(rate: float, decay: float, group: dict[str, Any], state: Any) -> Coefficients:
     steps = float(state["step"])
     if not steps:  # Adagrad has a state from the beginning
-        raise ValueError("optimiser: got Adagrad without a state; allowed is one after a step")
+        raise NoState("optimiser: got Adagrad without a state; allowed is one after a step")
     slowed = rate / (1 + (steps - 1) * float(group["lr_decay"]))
     D = slowed / (np.sqrt(_flat(state["sum"])) + float(group["eps"]))
     return Coefficients(-D, -D * decay)

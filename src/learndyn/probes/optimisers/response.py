@@ -23,6 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 
+class NoState(ValueError):
+    """An optimiser has not taken a step yet, so that its preconditioner is not known."""
+
+
 class Response(NamedTuple):
     """S and G of the module's docstring, one number per weight, and what is known of the rates.
 

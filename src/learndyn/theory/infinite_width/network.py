@@ -21,8 +21,8 @@ class InfiniteNetwork(AbstractNetwork):
 
     It has no weights: over initialisations its outputs are a Gaussian process of covariance
     `nngp`, and it learns with the fixed kernel `ntk`. Kernels are those of one output; the outputs
-    of a network are independent, with equal kernels. A `System` can hold it, but no theory of such
-    a system exists yet.
+    of a network are independent, with equal kernels. `solve` predicts how it learns a `Dataset`
+    by gradient descent on a `SquaredLoss` (`theory.py`); `simulate` needs the finite network.
 
     In the parameterisation "standard" the tangent kernel grows with the width. `ntk` is then
     that kernel per neuron of the last hidden layer: a learning rate η of the infinite network is
@@ -42,6 +42,11 @@ class InfiniteNetwork(AbstractNetwork):
         _check(network)
         self.network = network
 
+    def kernels(self, x: Array, x2: Array | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """`nngp` and `ntk`, in the time of one of them."""
+        both = self._kernels(x, x2)
+        return both.nngp, both.ntk if self.train == "all" else both.last
+
     def nngp(self, x: Array, x2: Array | None = None) -> np.ndarray:
         """The covariance of an output over initialisations, E[f(x) f(x2)].
 
@@ -52,7 +57,7 @@ class InfiniteNetwork(AbstractNetwork):
         Returns:
             The matrix (examples, examples of x2), float64.
         """
-        return self._kernels(x, x2).nngp
+        return self.kernels(x, x2)[0]
 
     def ntk(self, x: Array, x2: Array | None = None) -> np.ndarray:
         """The tangent kernel of an output, Σ_w ∂f(x)/∂w ∂f(x2)/∂w over the weights that learn.
@@ -64,8 +69,7 @@ class InfiniteNetwork(AbstractNetwork):
         Returns:
             The matrix (examples, examples of x2), float64.
         """
-        both = self._kernels(x, x2)
-        return both.ntk if self.train == "all" else both.last
+        return self.kernels(x, x2)[1]
 
     def _kernels(self, x: Any, x2: Any) -> Kernels:
         x = self._inputs("x", x)
@@ -83,15 +87,19 @@ class InfiniteNetwork(AbstractNetwork):
         return array
 
     def __call__(self, weights: Weights, x: Array) -> Array:
-        raise ValueError(NO_WEIGHTS)
+        raise self._no_weights()
 
     def sample(
         self, rng: np.random.Generator, input_shape: tuple[int, ...], target: Array | None = None
     ) -> Weights:
-        raise ValueError(NO_WEIGHTS)
+        raise self._no_weights()
 
     def like(self, input_shape: tuple[int, ...]) -> Weights | None:
         return None
+
+    def _no_weights(self) -> ValueError:
+        came = "an infinite network, which has no weights"
+        return ValueError(f"network: got {came}; allowed is the finite one, {self.network!r}")
 
     @property
     def input_shape(self) -> Shape | None:
@@ -101,9 +109,6 @@ class InfiniteNetwork(AbstractNetwork):
         self, input_shape: tuple[int, ...], dtype: Any = np.float32
     ) -> tuple[int, ...]:
         return self.network.output_shape(input_shape, dtype)
-
-
-NO_WEIGHTS = "network: got an infinite network, which has no weights; allowed is the finite network"
 
 
 def infinite(network: AbstractNetwork, *, train: str = "all") -> InfiniteNetwork:

@@ -23,7 +23,7 @@ from learndyn.runtime.precision import compiled_in_float64, float64
 from learndyn.runtime.types import Array
 from learndyn.theory.dynamics import STEPS, Clock, Map
 from learndyn.theory.linearised.dynamics import Forces
-from learndyn.theory.linearised.state import Outputs
+from learndyn.theory.linearised.state import Outputs, counter, optional
 
 
 class Moments(eqx.Module):
@@ -43,11 +43,19 @@ class Moments(eqx.Module):
 
     values: Array = eqx.field(converter=float64("values"))
     covariance: Array = eqx.field(converter=float64("covariance"))
-    velocity: Array | None = None
-    cross: Array | None = None
-    velocities: Array | None = None
-    step: Array | None = None
-    scatter: Array | None = None
+    velocity: Array | None = eqx.field(converter=optional(float64("velocity")), default=None)
+    cross: Array | None = eqx.field(converter=optional(float64("cross")), default=None)
+    velocities: Array | None = eqx.field(converter=optional(float64("velocities")), default=None)
+    step: Array | None = eqx.field(converter=optional(counter), default=None)
+    scatter: Array | None = eqx.field(converter=optional(float64("scatter")), default=None)
+
+    def __check_init__(self):
+        shape = np.shape(self.covariance)
+        for name in ("cross", "velocities"):
+            part = getattr(self, name)
+            if part is not None and np.shape(part) != shape:
+                came = f"shape {np.shape(part)}"
+                raise ValueError(f"{name}: got {came}; allowed is that of covariance, {shape}")
 
     @property
     def mean(self) -> Outputs:

@@ -12,6 +12,21 @@ from learndyn.runtime.precision import float64
 from learndyn.runtime.types import Array
 
 
+def optional(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The conversion of a field that may be None."""
+    return lambda value: None if value is None else convert(value)
+
+
+def counter(value: Any) -> Any:
+    """Numbers of steps, of one state or of several."""
+    if isinstance(value, jax.Array):
+        return value
+    counts = numbers("step", value)
+    if np.any(counts < 0) or np.any(counts != np.rint(counts)) or np.any(counts > LARGEST_COUNT):
+        raise ValueError(f"step: got {shown(value)}; allowed is a number of steps")
+    return counts.astype(np.int64)
+
+
 class Outputs(eqx.Module):
     """Outputs on all examples: the training set, then test and validation set where there are any.
 
@@ -22,29 +37,13 @@ class Outputs(eqx.Module):
     """
 
     values: Array = eqx.field(converter=float64("values"))
-    velocity: Array | None = eqx.field(
-        converter=lambda v: _given(float64("velocity"), v), default=None
-    )
-    step: Array | None = eqx.field(converter=lambda v: _given(_counter, v), default=None)
+    velocity: Array | None = eqx.field(converter=optional(float64("velocity")), default=None)
+    step: Array | None = eqx.field(converter=optional(counter), default=None)
 
     def __check_init__(self):
         if self.velocity is not None and np.shape(self.velocity) != np.shape(self.values):
             came, allowed = np.shape(self.velocity), np.shape(self.values)
             raise ValueError(f"velocity: got shape {came}; allowed is that of values, {allowed}")
-
-
-def _given(convert: Callable[[Any], Any], value: Any) -> Any:
-    return None if value is None else convert(value)
-
-
-def _counter(value: Any) -> Any:
-    """Numbers of steps, of one state or of several."""
-    if isinstance(value, jax.Array):
-        return value
-    counts = numbers("step", value)
-    if np.any(counts < 0) or np.any(counts != np.rint(counts)) or np.any(counts > LARGEST_COUNT):
-        raise ValueError(f"step: got {shown(value)}; allowed is a number of steps")
-    return counts.astype(np.int64)
 
 
 def checked(state: Any, like: Outputs) -> Outputs:

@@ -1,0 +1,1 @@
+"""Wide networks under gradient descent, and their limit of infinite width."""

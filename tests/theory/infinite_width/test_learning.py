@@ -1,0 +1,211 @@
+"""Infinitely wide networks that learn, against draws of the process and trained networks."""
+
+import jax
+import numpy as np
+import pytest
+from scipy.linalg import expm
+
+import learndyn as ld
+
+RNG = np.random.default_rng(3)
+X, TEST = RNG.normal(size=(6, 3)), RNG.normal(size=(4, 3))
+Y = np.sign(X[:, 0] * X[:, 1])
+DATA = ld.Dataset(X, Y, test=(TEST, np.ones(4)), loss_scale=0.7)
+RATE, TIMES = 0.2, np.array([0, 1, 2, 5, 40])
+
+
+def wide(rule=None, data=DATA, activation="relu", train="all", **more):
+    network = ld.MLP([3, 64, 64, 1], activation, **more)
+    return ld.System(data, ld.infinite(network, train=train), rule or ld.GradientDescent(RATE))
+
+
+def step_matrices(system):
+    """Covariance of all inputs at the start, and P − 1 of a step, (h/n) K on the columns of X."""
+    both, network = np.concatenate([X, TEST]), system.network
+    pull = np.zeros((10, 10))
+    pull[:, :6] = 2 * 0.7 * RATE / 6 * network.ntk(both, X)
+    return network.nngp(both), pull
+
+
+@pytest.mark.parametrize("train", ["all", "last"])
+def test_every_step_is_a_matrix_product(train):
+    """Mean and covariance of f ← f − A (f − y), multiplied out; for the flow by expm."""
+    system = wide(train=train, bias=True, gain=1.2)
+    C, A = step_matrices(system)
+    y = np.concatenate([Y, np.ones(4)])
+    targets = np.concatenate([Y, np.zeros(4)])
+    ways = {
+        "full": (TIMES, lambda t: np.linalg.matrix_power(np.eye(10) - A, t)),
+        "flow": (RATE * TIMES, lambda t: expm(-t * A)),
+    }
+    for order, (times, power) in ways.items():
+        record = ld.solve(system, times, order=order)
+        assert record.attrs["method"] == "closed form"
+        for i, t in enumerate(TIMES):
+            P = power(t)
+            # f_t − y* = P (f_0 − y*) on training inputs, and f moves by as much elsewhere.
+            mean, covariance = targets - P @ targets, P @ C @ P.T
+            variance = np.diag(covariance)
+            for prefix, rows in (("", slice(0, 6)), ("test_", slice(6, 10))):
+                close = dict(rtol=1e-9, atol=1e-12)
+                m, v = (record[f"{prefix}output_{of}"][i] for of in ("mean", "variance"))
+                np.testing.assert_allclose(m[:, 0], mean[rows], **close)
+                np.testing.assert_allclose(v, variance[rows], **close)
+                error = 0.7 * np.mean((mean - y)[rows] ** 2 + variance[rows])
+                np.testing.assert_allclose(record[f"{prefix}error"][i], error, **close)
+
+
+def test_the_last_layer_learns_the_posterior_of_a_gaussian_process():
+    system = wide(train="last", activation="erf")
+    K, cross, prior = (system.network.nngp(*pair) for pair in ((X,), (TEST, X), (TEST,)))
+    found = ld.theory_of(system).predict([0.0, np.inf], TEST)
+    solved = np.linalg.solve(K, cross.T).T
+    np.testing.assert_allclose(found.variance[0], np.diag(prior), rtol=1e-12)
+    np.testing.assert_allclose(found.mean[1, :, 0], solved @ Y, rtol=1e-9)
+    posterior = np.diag(prior - solved @ cross.T)
+    np.testing.assert_allclose(found.variance[1], posterior, rtol=1e-9)
+    late = ld.solve(system, [10**9]).isel(time=0)
+    np.testing.assert_allclose(late.test_output_variance, posterior, rtol=1e-6)
+
+
+def test_what_is_never_learned_is_stated():
+    """A linear network on more examples than dimensions: least squares is left over."""
+    x, y = RNG.normal(size=(9, 3)), RNG.normal(size=9)
+    system = wide(data=ld.Dataset(x, y), activation="linear")
+    rest = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
+    landmarks = ld.theory_of(system).landmarks()
+    assert landmarks["final_error"] == pytest.approx(0.5 * np.mean(rest**2), rel=1e-10)
+    late = ld.theory_of(system).predict(np.inf, x).mean[0, :, 0]
+    np.testing.assert_allclose(y - late, rest, atol=1e-10)
+
+
+@pytest.mark.parametrize("order", ["full", "flow"])
+def test_above_the_critical_rate_descent_diverges(order):
+    rate = ld.theory_of(wide()).landmarks()["critical_learning_rate"]
+    assert rate == pytest.approx(6 / (0.7 * np.linalg.eigvalsh(wide().network.ntk(X))[-1]))
+    system = wide(ld.GradientDescent(1.1 * rate))
+    record = ld.solve(system, [0, 10, 1000], order=order)
+    assert str(record.outcome.values) == ("diverged" if order == "full" else "finished")
+    below = ld.solve(wide(ld.GradientDescent(0.99 * rate)), [0, 10, 1000])
+    assert str(below.outcome.values) == "finished"
+
+
+def test_several_outputs_are_independent():
+    labels = np.array([0, 1, 2, 0, 1, 2])
+    data = ld.Dataset(X, labels)
+    network = ld.MLP([3, 8, 8, 3], "tanh")
+    system = ld.System(data, ld.infinite(network), ld.GradientDescent(RATE))
+    record = ld.solve(system, TIMES)
+    one_hot = np.eye(3)[labels]
+    for k in range(3):
+        alone = ld.System(
+            ld.Dataset(X, one_hot[:, k]),
+            ld.infinite(ld.MLP([3, 8, 8, 1], "tanh")),
+            ld.GradientDescent(RATE),
+        )
+        single = ld.solve(alone, TIMES)
+        np.testing.assert_allclose(record.output_mean[..., k], single.output_mean[..., 0])
+    spread = 0.5 * np.mean(
+        np.sum((record.output_mean.values - one_hot) ** 2, 2) + 3 * record.output_variance, 1
+    )
+    np.testing.assert_allclose(record.error, spread)
+
+
+def trained(network, rule, runs, seed, times=TIMES, last=False):
+    """Outputs on X and TEST of networks trained from their own weights, (runs, times, inputs).
+
+    One program of its own for all runs, which shares nothing with `simulate`.
+    """
+    rng, both = np.random.default_rng(seed), np.concatenate([X, TEST]).astype(np.float32)
+    drawn = [network.sample(rng, (3,)) for _ in range(runs)]
+    weights = jax.tree.map(lambda *w: np.stack(w).astype(np.float32), *drawn)
+    y, rate = Y.astype(np.float32), np.float32(rule.learning_rate)
+    loss = lambda w: 0.7 * ((network(w, both[:6]) - y) ** 2).mean()
+
+    def step(w, _):
+        slope = jax.grad(loss)(w)
+        if last:
+            slope = (*jax.tree.map(lambda g: 0 * g, slope[:-1]), slope[-1])
+        return jax.tree.map(lambda a, g: a - rate * g, w, slope), network(w, both)
+
+    along = jax.jit(jax.vmap(lambda w: jax.lax.scan(step, w, length=times[-1] + 1)[1]))
+    return np.asarray(along(weights), np.float64)[:, times]
+
+
+def deviations(system, outputs):
+    """How far mean and variance of trained networks are from the theory, and standard errors."""
+    record = ld.solve(system, TIMES)
+    of = lambda name: np.concatenate([record[name], record[f"test_{name}"]], 1)
+    mean, variance = of("output_mean")[..., 0], of("output_variance")
+    runs = len(outputs)
+    off = outputs.mean(0) - mean, outputs.var(0, ddof=1) - variance
+    fourth = ((outputs - outputs.mean(0)) ** 4).mean(0)
+    return off, (outputs.std(0) / runs**0.5, np.sqrt((fourth - outputs.var(0) ** 2) / runs))
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_wide_networks_learn_like_this(last):
+    """400 networks of width 256 or more: five standard errors, and 5/width of the largest value."""
+    network = ld.MLP([3, 256, 1], "erf", gain=1.3, bias=True)
+    rule = ld.GradientDescent(RATE)
+    system = ld.System(DATA, ld.infinite(network, train="last" if last else "all"), rule)
+    outputs = trained(network, rule, 400, 0, last=last)
+    for off, error in zip(*deviations(system, outputs), strict=True):
+        assert np.all(np.abs(off) < 5 * error + 5 / 256)
+        assert np.abs(off).max() > 1e-6  # not the same computation
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["residual", "standard"])
+def test_finite_widths_extrapolate_to_this(case):
+    """2 f(2m) − f(m) has no term of 1/m: within four and a half standard errors."""
+    standard = {"parameterisation": "standard"} if case == "standard" else {}
+    kind = ld.MLP if standard else ld.ResidualMLP
+    of = lambda m: kind([3, m, m, 1], "relu", gain=1.2, **standard)
+    rule, runs, m = ld.GradientDescent(RATE), 1000, 64
+    rate = lambda m: ld.GradientDescent(RATE / m) if standard else rule
+    system = ld.System(DATA, ld.infinite(of(m)), rule)
+    coarse, fine = (deviations(system, trained(of(k), rate(k), runs, k)) for k in (m, 2 * m))
+    for off, error, finer, fine_error in zip(*coarse, *fine, strict=True):
+        scatter = np.sqrt(4 * fine_error**2 + error**2)
+        # What is left is of order 1/m² beside the deviation at m.
+        left = 4 * np.abs(off).max() / m
+        assert np.all(np.abs(2 * finer - off) < 4.5 * scatter + left + 1e-9)
+
+
+def test_simulate_names_the_finite_network():
+    system = wide()
+    for call in (lambda: ld.simulate(system, [0, 1]), lambda: ld.start(system).weights):
+        with pytest.raises(ValueError, match=r"\Anetwork: got an infinite network.*MLP\(.*\)\Z"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("rule", "data", "reason"),
+    [
+        (ld.SGD(0.1), DATA, "the rule is not GradientDescent"),
+        (ld.GradientDescent(0.1, momentum=0.9), DATA, "momentum"),
+        (ld.GradientDescent(0.1, decay=0.1), DATA, "decay"),
+        (None, ld.Dataset(X, (Y > 0).astype(int), loss=ld.CrossEntropy()), "only a Dataset with"),
+    ],
+)
+def test_the_rest_is_refused_with_a_reason(rule, data, reason):
+    with pytest.raises(ld.NoTheory, match=f"infinite width: [^;]*{reason}"):
+        ld.solve(wide(rule, data), [0, 1])
+
+
+def test_kernels_that_do_not_fit_are_refused_with_their_size(monkeypatch):
+    monkeypatch.setattr("learndyn.theory.infinite_width.theory.memory", lambda: 1000)
+    with pytest.raises(ld.NoTheory, match=r"kernels of 10 inputs take .* GiB"):
+        ld.solve(wide(), [0, 1])
+
+
+def test_wrong_arguments():
+    theory, start = ld.theory_of(wide()), ld.start(wide())
+    with pytest.raises(ValueError, match="times: got one that is negative"):
+        theory.predict(-1, TEST)
+    with pytest.raises(ValueError, match=r"network: got inputs of shape \(2,\)"):
+        theory.predict(1, np.eye(2))
+    small = type(start.state)(start.state.mean[1:], start.state.covariance)
+    with pytest.raises(ValueError, match=r"state: got a mean of shape \(9, 1\); allowed is"):
+        ld.start(wide(), state=small)
