@@ -15,7 +15,7 @@ export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.1
 # The wheel and the source archive, each tried in an empty environment.
 ARCHIVES := rm -rf dist && $(BIN)/python -m build --quiet && $(BIN)/python tests/packaging/try_archive.py
 
-.PHONY: demo test test-defaults test-all test-torch dist dist-newest dist-oldest check format bench bench-torch results lock docs clean
+.PHONY: demo test test-defaults test-all test-torch test-browser dist dist-newest dist-oldest check format bench bench-torch results lock docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/learndyn run bocchi2026escape/fig1 --preset quick --out $(DEMO)
@@ -48,6 +48,12 @@ dist-newest: $(VENV)/.installed-dev
 
 dist-oldest: $(VENV)/.installed-dev
 	$(ARCHIVES) dist/*.tar.gz --versions oldest
+
+# The explorer in Debian's browser, which is installed if there is none (that takes root).
+test-browser: export XLA_FLAGS ?= --xla_cpu_use_fusion_emitters=false
+test-browser: $(VENV)/.installed-browser
+	@command -v chromium > /dev/null || (apt-get update && apt-get install -y --no-install-recommends chromium)
+	LEARNDYN_BROWSER=$$(command -v chromium) $(BIN)/python -m pytest tests/browser
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -109,6 +115,10 @@ $(VENV)/.installed-torch: pyproject.toml requirements.lock | $(VENV)/bin/python
 $(VENV)/.installed-bench: pyproject.toml requirements.lock | $(VENV)/bin/python
 	$(PIP) install -c requirements.lock -e ".[bench]"
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev $(VENV)/.installed-torch
+
+$(VENV)/.installed-browser: pyproject.toml requirements.lock | $(VENV)/bin/python
+	$(PIP) install -c requirements.lock -e ".[dev-browser]"
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev
 
 $(VENV)/.installed-docs: pyproject.toml requirements.lock | $(VENV)/bin/python
 	$(PIP) install -c requirements.lock -e ".[docs]"

@@ -6,6 +6,7 @@ import typer
 
 from learndyn.cli.cite import cite
 from learndyn.cli.data import data
+from learndyn.cli.explore import explore
 from learndyn.cli.join import join
 from learndyn.cli.listing import list_studies
 from learndyn.cli.new import new
@@ -45,6 +46,7 @@ app.command()(join)
 app.command()(replicate)
 app.command()(sweep)
 app.command("results")(write_results)
+app.command()(explore)
 app.command()(report)
 app.command()(new)
 app.command()(cite)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from learndyn.runtime.bounds import COUNT, POSITIVE, bounded
 from learndyn.runtime.checks import LARGEST_COUNT, finite, numbers, positive, positive_int, shown
 from learndyn.runtime.types import Number
 from learndyn.runtime.values import Value
@@ -59,6 +60,7 @@ class Spectrum(Value):
         return len(self.values)
 
 
+@bounded(dim=COUNT)
 def Isotropic(dim: int) -> Spectrum:
     """The unit covariance: one level, λ = 1.
 
@@ -76,6 +78,7 @@ def Isotropic(dim: int) -> Spectrum:
     return Spectrum([1.0], [positive_int("dim", dim)])
 
 
+@bounded(dim=COUNT, levels=COUNT, exponent=POSITIVE)
 def PowerLaw(dim: int, levels: int, exponent: Number) -> Spectrum:
     """λ_k ∝ k^-(1+exponent), k = 1 … levels, each N/levels times, with Σ_l N_l λ_l = N.
 

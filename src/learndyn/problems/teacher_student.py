@@ -12,10 +12,12 @@ from learndyn.problems.base import AbstractProblem, Loss, MapStatistics, Sampler
 from learndyn.problems.inputs import Gaussian
 from learndyn.problems.losses import AbstractLoss, SquaredLoss, loss_given
 from learndyn.problems.spectra import Spectrum
+from learndyn.runtime.bounds import NON_NEGATIVE, POSITIVE, bounded
 from learndyn.runtime.checks import instance, non_negative
 from learndyn.runtime.types import Array, Number, Weights
 
 
+@bounded(label_noise=NON_NEGATIVE, loss_scale=POSITIVE)
 class TeacherStudent(AbstractProblem):
     """Examples (x, y): x from `inputs`, y = teacher(x) + label_noise · standard normal.
 

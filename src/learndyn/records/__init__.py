@@ -14,6 +14,7 @@ from learndyn.records.matching import require_record as require_record
 from learndyn.records.netcdf import check_attributes as check_attributes
 from learndyn.records.recording import Outcome as Outcome
 from learndyn.records.recording import Recording as Recording
+from learndyn.records.recording import Rows as Rows
 from learndyn.records.recording import Variable as Variable
 from learndyn.records.schema import make_record as make_record
 from learndyn.records.schema import provenance as provenance

@@ -1,6 +1,7 @@
 """Collects the values of trajectories at the requested times, for theories and for networks."""
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,28 @@ class Variable(NamedTuple):
     unit: str
 
 
+class Rows(NamedTuple):
+    """What a simulation has recorded of some runs at some times.
+
+    `record[name][start, runs, times] = values[name]` for every name, over all rows of a simulation,
+    gives the record. Values are NaN from the time on at which a run has diverged.
+
+    Attributes:
+        start: the number of the start.
+        runs: the runs.
+        times: indices of the requested times.
+        values: name → (runs, times, …).
+    """
+
+    start: int
+    runs: slice
+    times: slice
+    values: dict[str, np.ndarray]
+
+
+OnRows = Callable[[Rows], object]
+
+
 class Outcome(NamedTuple):
     """How a trajectory ended: "finished", "diverged" or "tolerance not reached", and when.
 
@@ -47,15 +70,23 @@ class Recording:
         lead: dimension → size, for several trajectories: {"run": 10}, or {} for a single one.
         times: the requested times.
         labels: name → label; variables without one are labelled by their names.
+        on_rows: called with what is taken of a simulation, one call at a time.
     """
 
-    def __init__(self, lead: Mapping[str, int], times: np.ndarray, labels: Mapping[str, Variable]):
+    def __init__(
+        self,
+        lead: Mapping[str, int],
+        times: np.ndarray,
+        labels: Mapping[str, Variable],
+        on_rows: OnRows | None = None,
+    ):
         self.lead, self.times, self._labels = dict(lead), times, dict(labels)
         shape = tuple(lead.values())
         self._values: dict[str, np.ndarray] = {}
         self._lost = np.full(shape, len(times))  # the index of the first time without values
         self._ends = np.full(shape, np.nan)
         self._how = np.full(shape, "diverged", dtype=object)
+        self._on_rows, self._telling = on_rows, threading.Lock()
 
     def take(self, place: tuple[Any, ...], first: int, values: Values, gone: np.ndarray) -> bool:
         """Stores the values of some trajectories at some of the times.
@@ -79,6 +110,9 @@ class Recording:
             self._of(name, value.shape[gone.ndim :])[place][at][kept] = np.where(
                 np.isfinite(value[kept]), value[kept], np.nan
             )
+        if self._on_rows is not None:
+            start, runs = place
+            self._tell(self._on_rows, start, runs, slice(first, first + count), list(values))
         return bool(np.any(lost == len(self.times)))
 
     def end(self, place: tuple[Any, ...], outcome: Outcome) -> None:
@@ -88,6 +122,12 @@ class Recording:
         self._lost[place] = min(self._lost[place], later)
         for values in self._values.values():
             values[place][later:] = np.nan
+
+    def _tell(self, on_rows: OnRows, start: int, runs: Any, times: slice, names: list[str]) -> None:
+        runs = runs if isinstance(runs, slice) else slice(runs, runs + 1)
+        values = {name: self._values[name][start, runs, times].copy() for name in names}
+        with self._telling:
+            on_rows(Rows(start, runs, times, values))
 
     def _of(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         if name not in self._values:

@@ -18,12 +18,22 @@ from learndyn.rules.base import (
 from learndyn.rules.batches import SAMPLINGS
 from learndyn.rules.law import Inertia, StepLaw
 from learndyn.rules.rates import Schedule, rate
+from learndyn.runtime.bounds import COUNT, FRACTION, NON_NEGATIVE, POSITIVE, bounded
 from learndyn.runtime.checks import flag, non_negative, number, one_of, positive, positive_int
 from learndyn.runtime.types import Array, Number, Weights
 
 FAST = 0.1  # the largest rate of outputs and biases, relative to N
 
 
+@bounded(
+    learning_rate=POSITIVE,
+    batch=COUNT,
+    output_rate=NON_NEGATIVE,
+    bias_rate=NON_NEGATIVE,
+    decay=NON_NEGATIVE,
+    output_decay=NON_NEGATIVE,
+    momentum=FRACTION,
+)
 class SGD(AbstractSampledRule):
     """Stochastic gradient descent: each step sees `batch` examples, fresh or drawn from a data set.
 
@@ -132,6 +142,7 @@ class SGD(AbstractSampledRule):
         )
 
 
+@bounded(learning_rate=POSITIVE, momentum=FRACTION, decay=NON_NEGATIVE)
 class GradientDescent(AbstractDeterministicRule):
     """Gradient descent on the population loss, or on a whole data set.
 

@@ -14,6 +14,7 @@ from learndyn.networks.solvable.matrix_product import (
     sides,
 )
 from learndyn.rules.curvature import AbstractCurvatureRule, Apply
+from learndyn.runtime.bounds import NON_NEGATIVE, POSITIVE, bounded
 from learndyn.runtime.checks import non_negative, one_of, positive
 from learndyn.runtime.types import Array, Number, Weights
 from learndyn.tangent.kronecker import kronecker_factors
@@ -21,6 +22,7 @@ from learndyn.tangent.kronecker import kronecker_factors
 ROWS = "inputs or nodes of a layer, or weights that belong to none"
 
 
+@bounded(learning_rate=POSITIVE, damping=NON_NEGATIVE, clip=POSITIVE)
 class KFAC(AbstractCurvatureRule):
     """W ← W − η G⁻¹ (∂loss/∂W) A⁻¹ for each dense layer and convolution, Martens & Grosse 2015.
 

@@ -19,6 +19,7 @@ from learndyn.networks import AbstractNetwork
 from learndyn.networks.solvable.matrix_product import FORMS, inverse_power, natural_direction
 from learndyn.problems import AbstractProblem
 from learndyn.rules.curvature import AbstractCurvatureRule, Apply
+from learndyn.runtime.bounds import NON_NEGATIVE, POSITIVE, SHARE, bounded
 from learndyn.runtime.checks import non_negative, number, one_of, positive, shown
 from learndyn.runtime.types import Array, Number, Weights
 from learndyn.tangent.gauss_newton import gauss_newton
@@ -28,6 +29,7 @@ from learndyn.tangent.kernel import kernel
 Labels = Callable[[Weights], Any]
 
 
+@bounded(learning_rate=POSITIVE, power=SHARE, damping=NON_NEGATIVE, clip=POSITIVE)
 class NaturalGradient(AbstractCurvatureRule):
     """w ← w − η H^(−power) g in the pseudo-inverse sense; power = 1/q.
 

@@ -13,6 +13,7 @@ from learndyn.numerics.random import Source, Stream
 from learndyn.problems import AbstractProblem
 from learndyn.rules.base import AbstractSampledRule, check_counts_all, check_traced
 from learndyn.rules.batches import SAMPLINGS
+from learndyn.runtime.bounds import COUNT, POSITIVE, bounded
 from learndyn.runtime.checks import a_kind, one_of, positive, positive_int
 from learndyn.runtime.types import Array, Number, Weights
 from learndyn.tangent import forward
@@ -21,6 +22,7 @@ Nodes = dict[str, Array]
 Losses = Callable[[Nodes], Array]
 
 
+@bounded(learning_rate=POSITIVE, sigma=POSITIVE, batch=COUNT, perturbations=COUNT)
 class NodePerturbation(AbstractSampledRule):
     """w ← w − η · estimate, of which the mean over the noise is ∇loss in the limit sigma → 0.
 

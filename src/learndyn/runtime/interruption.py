@@ -1,9 +1,9 @@
-"""Public calls that Ctrl-C ends at once.
+"""Public calls that Ctrl-C, or an event, ends at once.
 
 A thread that runs compiled code does not see an interruption before that code has ended, and an
 interruption that arrives while JAX calls back into Python is swallowed there. A public call
 therefore does its work in a worker thread, and the main thread, in which Python raises
-`KeyboardInterrupt`, does nothing but wait.
+`KeyboardInterrupt`, does nothing but wait. The same holds for a call that an event may cancel.
 """
 
 import atexit
@@ -19,6 +19,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import jax
+
+from learndyn.runtime.checks import instance
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,7 +38,12 @@ _SETTINGS: dict[str, Callable[[Any], Any]] = {
 }
 POLL_SECONDS = 0.1  # how often the main thread gives Python a chance to raise KeyboardInterrupt
 GRACE_SECONDS = 2.0  # how long the interpreter waits at its end for work that was interrupted
+CANCEL_SECONDS = 0.3  # how long a cancelled call waits for its work to end by itself
 INTERRUPTED = 130  # the exit status that shells report for a process ended by Ctrl-C
+
+
+class Cancelled(Exception):
+    """A call of `solve` or `simulate` was ended by the event that it was given as `cancel`."""
 
 
 class _Call(NamedTuple):
@@ -44,7 +51,7 @@ class _Call(NamedTuple):
 
     Attributes:
         caller: the file, line and globals of the code that made the call.
-        interrupted: set when Ctrl-C has ended the call.
+        interrupted: set when Ctrl-C, or the event, has ended the call.
         cleanups: what the main thread then calls, such as closing a progress bar.
     """
 
@@ -64,6 +71,9 @@ def interruptible(function: Callable[P, T]) -> Callable[P, T]:
     than the main one, and where Ctrl-C has a handler of its own, the function is called directly.
     So is one that is called by another interruptible function.
 
+    If the function is called with `cancel=event`, it ends in the same way once the event is set, in
+    any thread, with `Cancelled`. The function itself ignores that argument.
+
     Args:
         function: the function.
 
@@ -73,7 +83,10 @@ def interruptible(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        if _call.get(None) is not None:
+        cancel: Any = kwargs.get("cancel")
+        if cancel is not None:
+            instance("cancel", cancel, threading.Event, "a threading.Event or None")
+        elif _call.get(None) is not None:
             return function(*args, **kwargs)
         # Noted before a thread is started, for `warn`.
         frame = sys._getframe(1)
@@ -83,15 +96,16 @@ def interruptible(function: Callable[P, T]) -> Callable[P, T]:
         context.run(_call.set, this)
         work = lambda: function(*args, **kwargs)
         default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        if not default or threading.current_thread() is not threading.main_thread():
+        in_main = default and threading.current_thread() is threading.main_thread()
+        if cancel is None and not in_main:
             return context.run(work)
-        return _wait_for(lambda: context.run(work), this)
+        return _wait_for(lambda: context.run(work), this, cancel)
 
     return call
 
 
-def _wait_for(work: Callable[[], T], call: _Call) -> T:
-    """Runs `work` in a thread, and raises KeyboardInterrupt here while it is still running."""
+def _wait_for(work: Callable[[], T], call: _Call, cancel: threading.Event | None) -> T:
+    """Runs `work` in a thread; KeyboardInterrupt and Cancelled are raised here while it runs."""
     outcome: dict[str, Any] = {}
     # An event rather than `join`: a thread whose `join` is interrupted counts as ended.
     done = threading.Event()
@@ -113,10 +127,12 @@ def _wait_for(work: Callable[[], T], call: _Call) -> T:
     try:
         threading.Thread(target=run, daemon=True).start()
         while not done.wait(POLL_SECONDS):
-            pass
-    except KeyboardInterrupt:
+            if was_interrupted() or (cancel is not None and cancel.is_set()):
+                raise Cancelled("cancelled: the event given as `cancel` was set")
+    except (KeyboardInterrupt, Cancelled) as ending:
         call.interrupted.set()
-        exit_despite(done.wait)
+        if isinstance(ending, KeyboardInterrupt) or not done.wait(CANCEL_SECONDS):
+            exit_despite(done.wait)
         for cleanup in call.cleanups:
             cleanup()
         raise
@@ -126,13 +142,19 @@ def _wait_for(work: Callable[[], T], call: _Call) -> T:
 
 
 def was_interrupted() -> bool:
-    """Whether Ctrl-C has ended the public call that this is part of, so that it should stop."""
+    """Whether the public call that this is part of was ended, so that its work should stop."""
     call = _call.get(None)
     return call is not None and call.interrupted.is_set()
 
 
+def stop_if_interrupted() -> None:
+    """Ends work whose result nobody waits for any more; called between pieces of it."""
+    if was_interrupted():
+        raise Cancelled("cancelled: the call was ended")
+
+
 def on_interruption(cleanup: Callable[[], Any]) -> None:
-    """Has the main thread call `cleanup` if Ctrl-C ends the public call that this is part of."""
+    """Has the waiting thread call `cleanup` if the public call that this is part of is ended."""
     call = _call.get(None)
     if call is not None:
         call.cleanups.append(cleanup)

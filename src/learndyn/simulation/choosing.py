@@ -7,10 +7,9 @@ from learndyn.rules.watching import AbstractStepProbe
 from learndyn.runtime.checks import one_of
 from learndyn.simulation.costs import seconds_per_step
 from learndyn.system import System
+from learndyn.system.code import METHODS
 from learndyn.theory import AbstractTheory, Refused, theories
 from learndyn.theory.chain import AbstractChain
-
-METHODS = ("auto", "direct", "reduced", "flow")
 
 
 def choose(

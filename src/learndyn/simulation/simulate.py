@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import xarray as xr
 
 from learndyn.numerics.generators import selected
 from learndyn.records import Recording, Variable, make_record
+from learndyn.records.recording import OnRows
 from learndyn.records.schema import Stopwatch
 from learndyn.rules.watching import AbstractStepProbe
 from learndyn.runtime.checks import (
@@ -54,6 +56,8 @@ def simulate(
     dtype: Any = "float32",
     probes: Mapping[str, Callable[..., Any]] | None = None,
     progress: bool | Report = False,
+    on_rows: OnRows | None = None,
+    cancel: threading.Event | None = None,
 ) -> xr.Dataset:
     """Trains the network of a system and measures the observables of its theory.
 
@@ -84,6 +88,9 @@ def simulate(
             times. A name that the record has already is an error.
         progress: True shows a bar with the time left (in a file, a line every half minute); a
             function is called with the fraction done.
+        on_rows: called with what is recorded, as `Rows`, while the simulation runs: about four
+            times a second for every core, from other threads, one call at a time.
+        cancel: an event; once another thread has set it, the call ends within half a second.
 
     Returns:
         A record with the dimension `run`. A run that diverges is also a result: see `outcome`. The
@@ -94,6 +101,7 @@ def simulate(
 
     Raises:
         ValueError: for an argument that is not allowed.
+        Cancelled: if `cancel` was set.
 
     Example:
         >>> import learndyn as ld
@@ -115,6 +123,7 @@ def simulate(
     steps = clock.step_numbers(times)
     if rate is None:
         warn_off_grid(times, steps, clock.steps, "simulate")
+    on_rows = None if on_rows is None else function("on_rows", on_rows)
     begin = _starts(system, theory, start, starts, key)
     seed("key", key + len(begin) - 1)  # the seed of the last start must be allowed too
     for each in begin:
@@ -131,6 +140,7 @@ def simulate(
         key=key,
         dtype=dtype if method == "direct" else "float64",
         probes=probes,
+        on_rows=on_rows,
     )
     about = system.describe()  # before the work: an error here must not lose the result
     watch = Stopwatch()
@@ -174,9 +184,11 @@ class _Plan(NamedTuple):
     key: int
     dtype: str
     probes: Mapping[str, Probe]
+    on_rows: OnRows | None
 
     def recording(self, labels: Mapping[str, Variable]) -> Recording:
-        return Recording({"start": len(self.starts), "run": self.runs}, self.times, labels)
+        lead = {"start": len(self.starts), "run": self.runs}
+        return Recording(lead, self.times, labels, self.on_rows)
 
     def begin(self, number: int, together: int) -> tuple[Weights, Weights, Reading]:
         """Weights and teacher of a start, in the precision of the run, and what to read."""

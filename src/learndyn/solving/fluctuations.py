@@ -12,6 +12,7 @@ from jax.flatten_util import ravel_pytree
 from learndyn.numerics import covariance
 from learndyn.numerics.covariance import NODES, PLACES, Stretch
 from learndyn.numerics.ode import Trajectory
+from learndyn.runtime.interruption import stop_if_interrupted
 from learndyn.runtime.precision import to_numpy
 from learndyn.runtime.progress import Report
 from learndyn.runtime.types import Array
@@ -144,6 +145,7 @@ class _Walk(NamedTuple):
             variances[rows] = values
             t, P, y, row, cut = end, last, nodes.last, row + len(rows), min(1.0, GROWTH * cut)
             self.report(t / times[-1])
+            stop_if_interrupted()
         return None if row == len(times) else t
 
     def _judged(self, stretch: Stretch, P: Array) -> tuple[bool, float]:

@@ -13,6 +13,7 @@ from learndyn.numerics import ode
 from learndyn.numerics.ode import MAX_STEPS, Integrator, Trajectory, Walk
 from learndyn.numerics.rosenbrock import Solve
 from learndyn.runtime.divergence import bound_of, has_diverged
+from learndyn.runtime.interruption import stop_if_interrupted
 from learndyn.runtime.pieces import PIECE_SECONDS
 from learndyn.runtime.precision import to_numpy
 from learndyn.runtime.progress import Report
@@ -65,6 +66,7 @@ def integrate(
         clock = time.perf_counter()
         walk = _advance(walk, *about, count, np.int64(walk.steps + steps))
         report(float(walk.t / max(times[-1], 1e-300)))
+        stop_if_interrupted()
         steps = steps if time.perf_counter() - clock > PIECE_SECONDS else 2 * steps
     path = to_numpy(walk).trajectory(count)
     return path._replace(saved=jax.tree.map(lambda rows: rows[:count], path.saved))

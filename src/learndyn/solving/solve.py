@@ -1,5 +1,6 @@
 """`solve`: the curve that a theory predicts."""
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ from learndyn.runtime.checks import (
     seed,
 )
 from learndyn.runtime.divergence import bound_of, diverged_rows, has_diverged
-from learndyn.runtime.interruption import interruptible, warn
+from learndyn.runtime.interruption import interruptible, stop_if_interrupted, warn
 from learndyn.runtime.pieces import pieces
 from learndyn.runtime.precision import full_precision, to_numpy
 from learndyn.runtime.progress import Report, reporting
@@ -52,6 +53,7 @@ def solve(
     rtol: Number = 1e-8,
     atol: Number = 1e-10,
     progress: bool | Report = False,
+    cancel: threading.Event | None = None,
 ) -> xr.Dataset:
     """The trajectory that the theory of a system predicts.
 
@@ -83,6 +85,7 @@ def solve(
         atol: absolute tolerance of the integrator.
         progress: True shows a bar with the time left (in a file, a line every half minute); a
             function is called with the fraction done.
+        cancel: an event; once another thread has set it, the call ends within half a second.
 
     Returns:
         A record. A solution that diverges is also a result: see `outcome` and `diverged_at`.
@@ -94,6 +97,7 @@ def solve(
     Raises:
         NoTheory: if no theory covers the system.
         ValueError: for times, tolerances or an order that are not allowed.
+        Cancelled: if `cancel` was set.
 
     Example:
         >>> import learndyn as ld
@@ -128,9 +132,10 @@ def solve(
         if isinstance(moves, Map):
             method = _iterated(chosen, moves, noise, state, steps, states, recording, report)
         else:
-            # Without a report the integration is a single call.
+            # With nobody to report to or to listen to, the integration is a single call.
+            watched = progress or cancel is not None
             arguments = noise, state, times, tolerances, states, recording
-            method = _integrated(chosen, moves, *arguments, report if progress else None)
+            method = _integrated(chosen, moves, *arguments, report if watched else None)
         report(1.0)
     return make_record(
         recording.variables(),
@@ -242,6 +247,7 @@ def _iterated(
         if not recording.take((), piece.asked, values, gone[: piece.kept]):
             break
         report(float(piece.targets[-1] / max(steps[-1], 1)))
+        stop_if_interrupted()
     return "iterated map"
 
 

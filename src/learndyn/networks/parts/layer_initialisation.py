@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 
 from learndyn.numerics.linalg import orthonormal_rows
+from learndyn.runtime.bounds import POSITIVE, bounded
 from learndyn.runtime.checks import finite, numbers, positive
 from learndyn.runtime.types import Array, Number
 from learndyn.runtime.values import Value
@@ -21,6 +22,7 @@ class AbstractLayers(Value):
         """The layers, in float64; `target` is the map to be learned, or None if it is not known."""
 
 
+@bounded(scale=POSITIVE)
 class Xavier(AbstractLayers):
     """Normal entries of variance scale² · 2/(inputs + outputs) of the layer.
 
@@ -48,6 +50,7 @@ class Xavier(AbstractLayers):
         return tuple(std(n, m) * rng.standard_normal((n, m)) for m, n in pairs)
 
 
+@bounded(largest=POSITIVE)
 class SmallRandom(AbstractLayers):
     """Normal entries, each layer scaled so that its largest singular value is `largest`.
 

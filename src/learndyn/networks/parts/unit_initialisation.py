@@ -5,6 +5,7 @@ import abc
 import numpy as np
 
 from learndyn.numerics.linalg import orthonormal_rows
+from learndyn.runtime.bounds import POSITIVE, bounded
 from learndyn.runtime.checks import positive
 from learndyn.runtime.types import Number
 from learndyn.runtime.values import Value
@@ -28,6 +29,7 @@ class AbstractInitialisation(Value):
         """Weights (units, dim) from the distribution, in float64."""
 
 
+@bounded(std=POSITIVE)
 class Normal(AbstractInitialisation):
     """Independent entries of mean 0 and standard deviation `std`.
 
@@ -53,6 +55,7 @@ class Normal(AbstractInitialisation):
         return self.std * rng.standard_normal((units, dim))
 
 
+@bounded(norm=POSITIVE)
 class Orthonormal(AbstractInitialisation):
     """Orthogonal rows with |w|² = norm² N, uniform over all such sets.
 

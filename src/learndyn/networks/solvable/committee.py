@@ -13,6 +13,7 @@ from learndyn.networks.closed_forms import UnitSum
 from learndyn.networks.parts.unit_initialisation import AbstractInitialisation, Normal
 from learndyn.numerics.gaussian import AbstractActivation
 from learndyn.numerics.gaussian import activation as activation_of
+from learndyn.runtime.bounds import COUNT, POSITIVE, bounded
 from learndyn.runtime.checks import (
     a_kind,
     finite,
@@ -50,6 +51,7 @@ class CommitteeWeights(NamedTuple):
     biases: Array | None = None
 
 
+@bounded(units=COUNT, scale=POSITIVE, trainable=COUNT)
 class Committee(AbstractNetwork):
     """output = scale · Σ_i v_i g(w_i · x / √N + b_i).
 

@@ -7,10 +7,12 @@ import equinox as eqx
 import numpy as np
 
 from learndyn.networks.base import AbstractNetwork, Shape
+from learndyn.runtime.bounds import COUNT, bounded
 from learndyn.runtime.checks import finite, numbers, positive_int
 from learndyn.runtime.types import Array, Weights
 
 
+@bounded(outputs=COUNT)
 class LinearTeacher(AbstractNetwork):
     """output = A x, without a factor 1/√N.
 

@@ -54,9 +54,9 @@ class Explicit:
         self.it, self.chain = it, ld.theory_of(it).chain()
         spectrum = it.problem.inputs.spectrum
         K, M, b, L = it.network.units, it.problem.teacher.units, it.rule.batch, spectrum.levels
-        self.noise = normals[-b:] if it.problem.label_noise > 0 else np.zeros(b)
+        self.noise = normals[-b:]
         g = normals[: b * (K + M) * L].reshape(b, K + M, L)
-        below = normals[b * (K + M) * L : len(normals) - b * (it.problem.label_noise > 0)]
+        below = normals[b * (K + M) * L : len(normals) - b]
         fixed, moving = self.chain.begin(state)
         m = min(b, K)
         A = np.zeros((m, m, L))

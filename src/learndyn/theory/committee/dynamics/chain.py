@@ -129,7 +129,6 @@ class CommitteeChain(AbstractChain):
     rows: int = eqx.field(static=True)
     batch: int = eqx.field(static=True)
     train: tuple[str, ...] = eqx.field(static=True)
-    noisy: bool = eqx.field(static=True)
     scarce: bool = eqx.field(static=True)
     roots: np.ndarray
     counts: np.ndarray
@@ -146,7 +145,7 @@ class CommitteeChain(AbstractChain):
         K, M, L, N = student.units, teacher.units, spectrum.levels, spectrum.dim
         self.units, self.teacher_units, self.batch = K, M, rule.batch
         self.inertia, self.rows = rule.inertia, K if rule.inertia is None else 2 * K
-        self.train, self.noisy = student.train, bool(problem.label_noise > 0)
+        self.train = student.train
         self.scarce = bool(np.any(spectrum.counts < self.rows + M))
         self.roots, self.counts = np.sqrt(spectrum.values), spectrum.counts.astype(np.float64)
         self.networks, self.noise = (Parts.of(student), Parts.of(teacher)), problem.label_noise
@@ -166,7 +165,8 @@ class CommitteeChain(AbstractChain):
         rest = spectrum.counts - self.rows - M - np.arange(m)[:, None]
         self.degrees = np.maximum(rest, 0).astype(np.float64).ravel()
         below = L * m * (m - 1) // 2
-        self.normals = self.batch * (self.rows + M) * L + below + self.noisy * self.batch
+        # Label noise is drawn even where it is zero, so that all its sizes share one program.
+        self.normals = self.batch * (self.rows + M) * L + below + self.batch
 
     def begin(self, state: Overlaps) -> tuple[Constants, Coordinates]:
         """Coordinates in the frame; the teacher's rows, then the student's, fill its axes."""
@@ -241,12 +241,11 @@ class CommitteeChain(AbstractChain):
         U, S = U + s * jnp.sum(d * g_T[:, None], axis=0), S + s * cross + s**2 * rest
         return Coordinates(U, S, *parts, taken, velocities)
 
-    def _split(self, normals: Array) -> tuple[Array, Array, Array | None]:
+    def _split(self, normals: Array) -> tuple[Array, Array, Array]:
         """The normals of a step: input components, entries of A below its diagonal, label noise."""
-        noise = normals[len(normals) - self.batch :] if self.noisy else None
         size = self.batch * (self.rows + self.teacher_units) * len(self.roots)
-        end = len(normals) - self.noisy * self.batch
-        return normals[:size], normals[size:end], noise
+        end = len(normals) - self.batch
+        return normals[:size], normals[size:end], normals[end:]
 
     def _moved_parts(
         self,
@@ -254,7 +253,7 @@ class CommitteeChain(AbstractChain):
         now: Coordinates,
         x: Array,
         y: Array,
-        noise: Array | None,
+        noise: Array,
         scales: "Scales",
     ) -> tuple[Array, tuple[Array | None, Array | None]]:
         """δ, (b, K, runs), and outputs and biases after the step."""
@@ -267,7 +266,7 @@ class CommitteeChain(AbstractChain):
             units if weights is None else weights * units, axis=1
         )
         gap = teacher.scale * summed(t, teacher.g(y)) - student.scale * summed(v, values)
-        e = (gap if noise is None else gap + self.noise * noise)[:, None]
+        e = (gap + self.noise * noise)[:, None]
         delta = slopes * e if v is None else v * slopes * e
         outputs, biases = now.outputs, now.biases
         if "outputs" in self.train:

@@ -1,0 +1,1 @@
+"""The explorer: local pages on which sliders move a theory, and networks train on top."""

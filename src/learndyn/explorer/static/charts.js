@@ -1,0 +1,153 @@
+// Charts by uPlot: theory as lines, runs on top, marks where landmarks fall, shaded spans.
+import {element} from "./controls.js";
+
+const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const COLOURS = 6, HEIGHT = 340;
+const short = value => value === null ? "none"
+  : value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(2).replace(/\.?0*e/, "e") : String(+value.toPrecision(3));
+
+export class Chart {
+  #spec; #plot = null; #shape = ""; #runs = []; #queued = false;
+
+  constructor() {
+    this.title = element("h2");
+    this.boxes = {x: element("input", {type: "checkbox"}), y: element("input", {type: "checkbox"})};
+    const labels = Object.entries(this.boxes).map(([axis, box]) => element("label", {}, box, ` log ${axis}`));
+    this.plot = element("div", {className: "plot"});
+    this.plot.setAttribute("role", "img");
+    this.legend = element("p", {className: "legend"});
+    this.element = element("figure", {}, element("figcaption", {}, this.title, element("span", {}, ...labels)),
+      this.plot, this.legend);
+    for (const box of Object.values(this.boxes)) box.addEventListener("change", () => { this.draw(); this.moved?.(); });
+  }
+
+  show(spec, axes) {
+    const first = this.#spec?.title !== spec.title;
+    this.#spec = spec;
+    this.title.textContent = spec.title;
+    if (first) for (const axis of ["x", "y"]) this.boxes[axis].checked = axes?.[axis] ?? spec[axis].log;
+    this.draw();
+  }
+
+  get streams() { return this.#spec?.streams ?? ""; }
+  get axes() { return {x: this.boxes.x.checked, y: this.boxes.y.checked}; }
+  // What is drawn, for tests and for the text that stands for the chart.
+  get drawn() { return {x: this.#spec.at, series: this.#spec.series, runs: this.#runs}; }
+
+  clearRuns() { this.#runs = []; }
+
+  addRows(run, first, rows) {
+    const length = this.#spec.at.length;
+    rows.forEach((row, i) => {
+      while (this.#runs.length <= run + i) this.#runs.push(Array(length).fill(null));
+      row.forEach((value, j) => { this.#runs[run + i][first + j] = value; });
+    });
+    if (this.#queued) return;
+    this.#queued = true;
+    requestAnimationFrame(() => { this.#queued = false; this.draw(); });
+  }
+
+  draw() {
+    const spec = this.#spec;
+    if (!spec || !this.plot.clientWidth) return;
+    const log = this.axes, series = this.#series(), keep = this.#kept(log.x);
+    const clean = y => keep.map(i => y[i] === null || y[i] === undefined || (log.y && y[i] <= 0) ? null : y[i]);
+    const data = [keep.map(i => spec.at[i]), ...series.map(s => clean(s.y))];
+    const shape = JSON.stringify([log, this.plot.clientWidth, series.map(s => [s.name, s.style]), spec.band,
+      spec.x.label, spec.y.label, colour("--ink")]);
+    if (this.#plot && this.#shape === shape) this.#plot.setData(data);
+    else {
+      this.#plot?.destroy();
+      this.#plot = new uPlot(this.#options(series, log), data, this.plot);
+      this.#shape = shape;
+    }
+    this.#describe(series);
+  }
+
+  #series() {
+    const runs = this.#runs.map((y, i) => ({name: `run ${i + 1}`, y, style: "run"}));
+    return [...runs, ...this.#spec.series];
+  }
+
+  #kept(logx) {
+    const at = this.#spec.at;
+    return at.map((_, i) => i).filter(i => at[i] !== null && (!logx || at[i] > 0));
+  }
+
+  #line(series) {
+    const index = series.colour;
+    const of = index === null || index === undefined ? {run: "--run", edge: "--theory"}[series.style] ?? "--theory"
+      : `--c${index % COLOURS}`;
+    const width = {theory: 2.5, run: 1.2, edge: 0.5}[series.style] ?? 1.6;
+    const points = series.style === "points";
+    return {label: series.name, stroke: colour(of), width: points ? 0 : width,
+      dash: series.dashed ? [7, 4] : undefined, points: {show: points, size: 5, fill: colour(of)}};
+  }
+
+  #options(series, log) {
+    const ink = colour("--ink"), grid = {stroke: colour("--grid"), width: 1}, spec = this.#spec;
+    const axis = (label, logged, size) => ({label, labelSize: 24, size, stroke: ink, grid, ticks: grid,
+      labelFont: "13px sans-serif", font: "12px sans-serif",
+      values: (_, splits) => splits.map(v => v === null || (logged && Math.abs(Math.log10(v) - Math.round(Math.log10(v))) > 1e-9) ? "" : short(v))});
+    const bands = spec.band ? [{series: spec.band.map(name => 1 + series.findIndex(s => s.name === name)),
+      fill: colour("--theory") + "33"}] : [];
+    return {width: this.plot.clientWidth, height: HEIGHT, legend: {show: false}, bands,
+      cursor: {drag: {x: true, y: false}},
+      scales: {x: {time: false, distr: log.x ? 3 : 1}, y: {distr: log.y ? 3 : 1}},
+      axes: [axis(spec.x.label, log.x, 44), axis(spec.y.label, log.y, 66)],
+      series: [{}, ...series.map(s => this.#line(s))],
+      hooks: {drawClear: [u => this.#spans(u)], draw: [u => this.#marks(u)]}};
+  }
+
+  #spans(u) {
+    const {left, top, width, height} = u.bbox, context = u.ctx;
+    context.save();
+    context.beginPath();
+    context.rect(left, top, width, height);
+    context.clip();
+    for (const span of this.#spec.spans) {
+      const [from, to] = [span.begin, span.end].map(v => u.valToPos(v, "x", true));
+      context.fillStyle = colour("--run") + "40";
+      context.fillRect(from, top, Math.max(to - from, 3 * devicePixelRatio), height);
+    }
+    context.restore();
+  }
+
+  #marks(u) {
+    const {left, top, width, height} = u.bbox, context = u.ctx;
+    context.save();
+    context.font = `${12 * devicePixelRatio}px sans-serif`;
+    context.strokeStyle = context.fillStyle = colour("--good");
+    context.setLineDash([6, 5]);
+    for (const mark of this.#spec.marks) {
+      const place = Math.round(u.valToPos(mark.at, mark.axis, true)), along = mark.axis === "y";
+      const inside = along ? place >= top && place <= top + height : place >= left && place <= left + width;
+      if (!inside) continue;
+      context.beginPath();
+      if (along) { context.moveTo(left, place); context.lineTo(left + width, place); }
+      else { context.moveTo(place, top); context.lineTo(place, top + height); }
+      context.stroke();
+      context.textAlign = along || place > left + width / 2 ? "right" : "left";
+      if (along) context.fillText(mark.label, left + width - 6, place - 5);
+      else context.fillText(mark.label, place + (place > left + width / 2 ? -6 : 6), top + 14 * devicePixelRatio);
+    }
+    context.restore();
+  }
+
+  // The legend in words, and the text that a screen reader says for the picture.
+  #describe(series) {
+    const shown = series.filter((s, i) => s.style !== "edge" && (s.style !== "run" || i === 0));
+    this.legend.replaceChildren(...(shown.length > 12 ? [] : shown.map(s => {
+      const swatch = element("span", {className: s.dashed ? "swatch dashed" : "swatch"});
+      swatch.style.borderColor = this.#line(s).stroke;
+      return element("span", {}, swatch, s.style === "run" ? `${this.#runs.length} network${this.#runs.length === 1 ? "" : "s"}` : s.name);
+    })));
+    const ends = shown.slice(0, 6).map(s => {
+      const known = s.y.filter(v => v !== null && v !== undefined);
+      return known.length ? `${s.name} from ${short(known[0])} to ${short(known.at(-1))}` : `${s.name}: no values`;
+    });
+    const marks = [...this.#spec.marks, ...this.#spec.spans].map(m => m.label);
+    const about = `${this.#spec.title}: ${this.#spec.y.label} against ${this.#spec.x.label}`;
+    this.plot.setAttribute("aria-label", [about, ...ends, ...marks].join("; "));
+  }
+}

@@ -1,0 +1,234 @@
+// The page: what is asked, what comes back, and the link that holds the whole state.
+import {Connection} from "./socket.js";
+import {Controls} from "./controls.js";
+import {Chart} from "./charts.js";
+import {partsOf} from "./parts.js";
+
+const LATE_MS = 200;  // after which a view that has not come is called late
+const at = id => document.getElementById(id);
+const explorer = window.learndyn = {measured: [], charts: [], view: null};  // what tests read
+let pages = [], page = null, axes = {};
+let number = 0, began = 0, asked = false, shown = 0, run = 0, ready = false, late = 0;
+const pressed = {train: 0, stop: 0};
+
+const {pathname} = location;
+if (location.search) history.replaceState(null, "", pathname + location.hash);  // the token is a cookie now
+
+// -- the state, in the address -----------------------------------------------------------------
+const state = () => {
+  const query = new URLSearchParams(Object.entries(controls.values).map(([n, v]) => [n, String(v)]));
+  explorer.charts.forEach((chart, i) => query.set(`axes${i}`, `${+chart.axes.x}${+chart.axes.y}`));
+  return `#${page.name}?${query}`;
+};
+const fromAddress = () => {
+  const [name, query] = location.hash.slice(1).split("?");
+  const given = new URLSearchParams(query ?? "");
+  page = pages.find(each => each.name === decodeURIComponent(name)) ?? pages[0];
+  axes = {};
+  for (const [key, text] of given) if (/^axes\d$/.test(key)) axes[key.slice(4)] = {x: text[0] === "1", y: text[1] === "1"};
+  const read = (control, text) => control.kind === "flag" ? text === "true"
+    : control.kind === "slider" && text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text;
+  return Object.fromEntries(Object.entries(page.controls)
+    .filter(([n]) => given.has(n)).map(([n, control]) => [n, read(control, given.get(n))]));
+};
+const remember = () => history.replaceState(null, "", state());
+
+// -- asking ------------------------------------------------------------------------------------
+const controls = new Controls(at("controls"), problem => {
+  if (problem && !(problem in page.controls)) at("error").textContent = problem;
+  else ask(problem);
+});
+
+function ask(name) {  // at most one question per frame
+  if (asked) return;
+  began = performance.now();
+  asked = true;
+  requestAnimationFrame(() => {
+    asked = false;
+    number += 1;
+    explorer.moved = name;
+    endRun();
+    remember();
+    connection.send({kind: "show", number, page: page.name, values: controls.values});
+    clearTimeout(late);
+    late = setTimeout(() => {
+      at("charts").classList.add("stale");
+      at("view").setAttribute("aria-busy", "true");
+      at("state").textContent = ready ? "computing…" : "starting…";
+    }, LATE_MS);
+  });
+}
+
+function endRun() {
+  if (run) connection.send({kind: "stop", number, page: page.name, values: {}});
+  run = 0;
+  idle();
+  at("verdict").textContent = at("error").textContent = "";
+  for (const chart of explorer.charts) chart.clearRuns();
+}
+
+function idle() {
+  at("train").disabled = false;
+  at("stop").disabled = true;
+  at("progress").value = 0;
+}
+
+function open(values) {
+  at("title").textContent = page.title;
+  at("about").textContent = page.about;
+  at("equation").textContent = page.equation ? `${page.equation}   (${page.source})` : page.source;
+  document.title = `${page.title} – learndyn`;
+  for (const link of at("pages").children) {
+    if (link.dataset.page === page.name) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  controls.build(page.controls, values);
+  explorer.charts.length = 0;
+  at("charts").replaceChildren();
+  at("parts").replaceChildren();
+  at("bar").hidden = at("program").hidden = true;
+  ask("page");
+}
+
+const go = values => { controls.set(values); ask("lead"); };
+
+// -- what comes back ----------------------------------------------------------------------------
+function drawView(view) {
+  const figures = explorer.charts;
+  while (figures.length > view.charts.length) figures.pop().element.remove();
+  while (figures.length < view.charts.length) {
+    const chart = new Chart();
+    chart.moved = remember;
+    figures.push(chart);
+    at("charts").append(chart.element);
+  }
+  view.charts.forEach((spec, i) => figures[i].show(spec, axes[i]));
+  at("status").textContent = view.status;
+  at("parts").replaceChildren(...partsOf(view, go));
+  at("code").textContent = view.code;
+  at("program").hidden = !view.code;
+  at("bar").hidden = !view.trains && !view.code;
+  at("train").hidden = at("stop").hidden = at("progress").hidden = !view.trains;
+  at("train").textContent = view.trains;
+  at("files").hidden = !view.code;
+  controls.hint(view.hints, view.offers);
+}
+
+const on = {
+  starting() { at("state").textContent = "starting…"; },
+  ready() {
+    const again = !ready || shown < number;
+    ready = true;
+    at("state").textContent = "ready";
+    if (again) ask("ready");
+  },
+  gone() { ready = false; endSoftly("The server is gone; trying again…"); },
+  restarting() { at("state").textContent = "a process has ended; starting another…"; },
+  compiling(m) { if (m.number === number) at("state").textContent = "computing: new sizes compile first…"; },
+  view(m) {
+    if (m.number !== number) return;
+    clearTimeout(late);
+    const first = shown !== number;
+    shown = number;
+    explorer.view = m.view;
+    drawView(m.view);
+    at("charts").classList.remove("stale");
+    at("view").setAttribute("aria-busy", "false");
+    at("state").textContent = "ready";
+    if (!first) return;
+    const ms = performance.now() - began;
+    explorer.measured.push({name: explorer.moved, ms, server: 1e3 * m.seconds});
+    at("took").textContent = `drawn in ${ms.toFixed(0)} ms`;
+  },
+  rows(m) {
+    if (m.number !== run) return;
+    const chart = explorer.charts.find(each => each.streams && m.values[each.streams]);
+    chart?.addRows(m.run, m.first, m.values[chart.streams]);
+    explorer.measured.push({name: "rows", ms: performance.now() - pressed.train});
+  },
+  progress(m) { if (m.number === run) at("progress").value = m.done; },
+  verdict(m) {
+    if (m.number !== run) return;
+    idle();
+    const word = document.createElement("b");
+    word.textContent = m.verdict;
+    word.className = {agrees: "good", "agrees within finite size": "good", deviates: "bad"}[m.verdict] ?? "";
+    at("verdict").replaceChildren(word, `: ${m.reason}. ${m.seconds.toFixed(1)} s.`);
+    explorer.measured.push({name: "verdict", ms: performance.now() - pressed.train});
+    run = 0;
+    explorer.done = number;
+  },
+  stopped(m) {
+    if (m.number !== run) return;
+    idle();
+    run = 0;
+    at("verdict").textContent = "Stopped.";
+    explorer.measured.push({name: "stopped", ms: performance.now() - pressed.stop});
+  },
+  files(m) { for (const file of m.files) download(file); },
+  error(m) {
+    if (m.number && m.number !== number) return;
+    clearTimeout(late);
+    run = 0;
+    idle();
+    shown = number;
+    at("charts").classList.remove("stale");
+    at("view").setAttribute("aria-busy", "false");
+    at("state").textContent = "ready";
+    at("verdict").textContent = "";
+    at("error").textContent = m.text;
+  },
+};
+
+function endSoftly(text) {
+  run = 0;
+  idle();
+  at("state").textContent = text;
+}
+
+function download({name, content}) {
+  const bytes = Uint8Array.from(atob(content), letter => letter.charCodeAt(0));
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([bytes]));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+async function copy(button, text) {
+  await navigator.clipboard.writeText(text);
+  const before = button.textContent;
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = before; }, 1200);
+}
+
+// -- buttons -----------------------------------------------------------------------------------
+at("train").onclick = () => {
+  number += 1;
+  run = shown = number;
+  pressed.train = performance.now();
+  for (const chart of explorer.charts) { chart.clearRuns(); chart.draw(); }
+  at("train").disabled = true;
+  at("stop").disabled = false;
+  at("error").textContent = "";
+  at("verdict").textContent = "running…";
+  connection.send({kind: "train", number, page: page.name, values: controls.values});
+};
+at("stop").onclick = () => {
+  pressed.stop = performance.now();
+  connection.send({kind: "stop", number, page: page.name, values: {}});
+};
+at("files").onclick = () => connection.send({kind: "files", number, page: page.name, values: controls.values});
+at("copy").onclick = () => copy(at("copy"), at("code").textContent);
+at("link").onclick = () => { remember(); copy(at("link"), location.href); };
+at("reset").onclick = () => { controls.set(Object.fromEntries(Object.entries(page.controls).map(([n, c]) => [n, c.start]))); ask("reset"); };
+addEventListener("resize", () => explorer.charts.forEach(chart => chart.draw()));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => explorer.charts.forEach(chart => chart.draw()));
+addEventListener("hashchange", () => { if (location.hash !== state()) open(fromAddress()); });
+
+pages = (await (await fetch("/pages")).json()).pages;
+at("pages").replaceChildren(...pages.map(each => Object.assign(document.createElement("a"),
+  {href: `#${each.name}`, textContent: each.title})));
+[...at("pages").children].forEach((link, i) => { link.dataset.page = pages[i].name; });
+const connection = new Connection(message => on[message.kind](message));
+open(fromAddress());

@@ -1,0 +1,54 @@
+// Tables, maps, pictures and notes of a view.
+import {element} from "./controls.js";
+
+const SHADES = 5;
+
+const scrolled = table => {
+  const around = element("div", {className: "scroll", tabIndex: 0}, table);
+  around.setAttribute("role", "region");
+  around.setAttribute("aria-label", table.ariaLabel);
+  return around;
+};
+
+const lead = (text, values, go) => {
+  const button = element("button", {type: "button", textContent: text});
+  button.addEventListener("click", () => go(values));
+  return button;
+};
+
+const headed = (tag, texts) => element("tr", {}, ...texts.map(text => {
+  const cell = element("th", {textContent: text});
+  cell.scope = tag;
+  return cell;
+}));
+
+const tableOf = (spec, go) => {
+  const rows = spec.rows.map((row, i) => element("tr", {}, ...row.map((text, j) =>
+    element("td", {}, spec.leads[i] && j === 0 ? lead(text, spec.leads[i], go) : text))));
+  const table = element("table", {ariaLabel: spec.title}, element("thead", {}, headed("col", spec.head)),
+    element("tbody", {}, ...rows));
+  return element("section", {}, element("h2", {textContent: spec.title}), scrolled(table));
+};
+
+const heatOf = (spec, go) => {
+  const known = spec.values.flat().filter(v => v !== null);
+  const low = Math.min(...known), high = Math.max(...known);
+  const shade = v => v === null ? 0 : Math.min(SHADES - 1, Math.floor(SHADES * (v - low) / (high - low || 1)));
+  const cell = (v, i, j) => {
+    const text = v === null ? spec.status[i][j] : String(+v.toPrecision(3));
+    return element("td", {className: `heat${shade(v)}`}, lead(text, spec.leads[i][j], go));
+  };
+  const rows = spec.rows.map((name, i) => element("tr", {}, headed("row", [name]).firstChild,
+    ...spec.columns.map((_, j) => cell(spec.values[i][j], i, j))));
+  const corner = `${spec.y} \\ ${spec.x}`;
+  const table = element("table", {className: "heat", ariaLabel: spec.title},
+    element("thead", {}, headed("col", [corner, ...spec.columns])), element("tbody", {}, ...rows));
+  return element("section", {}, element("h2", {textContent: spec.title}), scrolled(table));
+};
+
+export const partsOf = (view, go) => [
+  ...view.notes.map(text => element("p", {textContent: text})),
+  ...view.heats.map(spec => heatOf(spec, go)),
+  ...view.pictures.map(({source, text}) => element("p", {}, element("img", {src: source, alt: text}))),
+  ...view.tables.map(spec => tableOf(spec, go)),
+];

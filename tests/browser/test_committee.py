@@ -1,0 +1,176 @@
+"""The first page as a person uses it: sliders, runs, stop, recovery, code, files."""
+
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+
+import learndyn as ld
+from learndyn.explorer.controls import starts
+from learndyn.explorer.pages import PAGES
+from learndyn.explorer.pages.base import RUNS_KEY
+
+SMALL = "#committee?K=2&M=2&horizon=20&N=50&runs=3&eta=0.5&std=0.1"
+LONG = "#committee?K=2&M=2&horizon=2000&N=10000&runs=8&eta=0.5&std=0.1"
+
+
+def values_of(look):
+    query = dict(pair.split("=") for pair in look("location.hash").split("?")[1].split("&"))
+    known, texts = starts(PAGES["committee"].controls), ("activation",)
+    return {name: query[name] if name in texts else json.loads(query[name]) for name in known}
+
+
+def theory_of(values):
+    page = PAGES["committee"]
+    system = page.system(values)
+    start = ld.start(system, key=values["key"])
+    return system, start, ld.solve(system, page.times(values), start=start)
+
+
+def drawn(look, which=0):
+    """The theory's curve as it is drawn."""
+    return np.array(look(f"learndyn.charts[{which}].drawn.series[0].y"), float)
+
+
+def test_sliders_move_the_theory_and_compile_nothing(look):
+    look.go(SMALL)
+    for eta in np.geomspace(0.1, 2, 12):
+        look.move("eta", f"{eta:.3g}")
+        look.settle()
+    theory = theory_of(values_of(look))[2]
+    assert values_of(look)["eta"] == 2.0
+    np.testing.assert_allclose(drawn(look), theory.error, rtol=1e-6, atol=1e-12)
+    overlap = drawn(look, 1)
+    np.testing.assert_allclose(overlap, theory.R[:, 0, 0], rtol=1e-6, atol=1e-9)
+    look.page.focus("#c-eta")
+    look.page.keyboard.press("ArrowLeft")
+    look.settle()
+    assert values_of(look)["eta"] < 2.0  # sliders listen to the keyboard
+
+
+def test_the_address_holds_the_whole_state(look, looking):
+    look.go(SMALL + "&axes0=10&axes1=11&key=7&noise=0.25&activation=quadratic&band=false")
+    look.page.click("#link")
+    link = look("navigator.clipboard.readText()")
+    other = looking()
+    other.page.context.add_cookies(look.page.context.cookies())
+    other.open(link)
+    assert values_of(other) == values_of(look) and values_of(other)["key"] == 7
+    assert other("learndyn.charts.map(c => c.axes)") == [
+        {"x": True, "y": False}, {"x": True, "y": True},
+    ]  # fmt: skip
+
+
+def test_networks_train_on_top_of_the_theory(look):
+    look.go(SMALL)
+    look.page.click("#train")
+    look.until("learndyn.done !== undefined")
+    measured = look("learndyn.measured.map(m => m.name)")
+    assert measured.index("rows") < measured.index("verdict")
+    values = values_of(look)
+    system, start, theory = theory_of(values)
+    options = {"runs": values["runs"], "key": RUNS_KEY, "method": "reduced"}
+    runs = ld.simulate(system, theory.time.values, start=start, **options)
+    shown = np.array(look("learndyn.charts[0].drawn.runs"), float)
+    np.testing.assert_allclose(shown, runs.error, rtol=1e-6, atol=1e-12)
+    verdict = look.page.inner_text("#verdict")
+    comparison = ld.compare(theory, runs)
+    assert verdict.lower().startswith(comparison.verdict) and comparison.reason in verdict
+    assert "3 runs" in verdict
+
+
+def test_stop_ends_a_run_and_the_page_goes_on(look):
+    look.go(LONG)
+    look.page.click("#train")
+    look.until("learndyn.measured.some(m => m.name === 'rows')")
+    look.page.click("#stop")
+    look.until("learndyn.measured.some(m => m.name === 'stopped')")
+    assert look.page.inner_text("#verdict") == "Stopped."
+    assert look.page.is_enabled("#train")
+    look.move("eta", 0.7)
+    look.settle()
+
+
+def test_a_killed_process_is_replaced_and_the_page_recovers(look, explorer):
+    look.go(LONG)
+    look.page.click("#train")
+    look.until("learndyn.measured.some(m => m.name === 'rows')")
+    before = explorer.workers()
+    for pid in before:
+        os.kill(pid, signal.SIGKILL)
+    look.until("document.querySelector('#error').textContent.includes('has ended')")
+    look.move("eta", 0.3)
+    look.settle()
+    assert not set(before) & set(explorer.workers()) and explorer.workers()
+    theory = theory_of(values_of(look))[2]
+    np.testing.assert_allclose(drawn(look), theory.error, rtol=1e-6, atol=1e-12)
+
+
+def test_bad_values_are_refused_in_words(look):
+    look.go(SMALL)
+    for name, typed in (("eta", "1e9"), ("K", "2.5"), ("N", "many"), ("runs", "")):
+        look.move(name, typed)
+        look.until("document.querySelector('#error').textContent !== ''")
+        said = look.page.inner_text("#error")
+        assert said.startswith(f"{name}: got ") and "; allowed is " in said
+        look.page.click("#reset")
+        look.settle()
+        assert look.page.inner_text("#error") == ""
+
+
+def test_the_code_of_the_view_gives_the_same_curve(look):
+    look.go(SMALL + "&noise=0.1")
+    look.page.click("#copy")
+    names = {}
+    exec(look("navigator.clipboard.readText()"), names)
+    np.testing.assert_allclose(names["theory"].error, drawn(look), rtol=1e-6, atol=1e-12)
+    assert names["runs"].sizes["run"] == 3
+
+
+def test_record_and_figure_are_saved(look, tmp_path):
+    look.go(SMALL)
+    files = []
+    look.page.on("download", lambda download: files.append(download))
+    look.page.click("#files")
+    look.until("true")
+    for _ in range(600):
+        if len(files) == 2:
+            break
+        look.page.wait_for_timeout(100)
+    saved = {file.suggested_filename: tmp_path / file.suggested_filename for file in files}
+    for file in files:
+        file.save_as(saved[file.suggested_filename])
+    record = ld.load(saved["committee-theory.nc"])
+    np.testing.assert_allclose(record.error, drawn(look), rtol=1e-6, atol=1e-12)
+    assert saved["committee.png"].read_bytes().startswith(b"\x89PNG")
+
+
+def test_new_sizes_say_that_they_are_computed(look):
+    look.go(SMALL)
+    states = look(
+        """new Promise(done => {
+            const states = new Set(), state = document.querySelector('#state');
+            new MutationObserver(() => states.add(state.textContent)).observe(
+                state, {childList: true, characterData: true, subtree: true});
+            const exact = document.querySelector('#v-K');
+            exact.value = '7'; exact.dispatchEvent(new Event('change'));
+            const wait = () => {
+                const busy = document.querySelector('#view').ariaBusy === 'true';
+                if (states.size && !busy) done([...states]); else setTimeout(wait, 20);
+            };
+            setTimeout(wait, 400);
+        })"""
+    )
+    assert any("computing" in state for state in states)
+    assert values_of(look)["K"] == 7
+    assert look("learndyn.charts[1].drawn.series.length") == 7 * 2
+
+
+@pytest.mark.parametrize("width, scheme", [(1280, "light"), (800, "dark"), (400, "light")])
+def test_nothing_is_wider_than_the_window(looking, explorer, width, scheme):
+    look = looking(width, scheme)
+    look.open(explorer.address)
+    assert look("document.documentElement.scrollWidth <= innerWidth")
+    assert look.axe() == []
