@@ -175,8 +175,12 @@ def main() -> None:
     tf32 = "on" if torch.backends.cuda.matmul.allow_tf32 else "off"
     print(f"{device}, float32, TF32 {tf32}, {torch.get_num_threads()} threads; best of {TURNS}")
     images = torch.randn(size.examples, 3, size.side, size.side)
-    compare("ResNet-18", resnet(size), images, device)
-    compare("encoder", Encoder(size), torch.randn(size.examples, size.length, size.model), device)
+    # Other attention kernels have no second derivative.
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        compare("ResNet-18", resnet(size), images, device)
+        compare(
+            "encoder", Encoder(size), torch.randn(size.examples, size.length, size.model), device
+        )
 
 
 if __name__ == "__main__":
