@@ -35,9 +35,11 @@ test-all: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu"
 	$(MAKE) dist
 
-# PyTorch is an extra: its tests are left out of `make test` where it is not installed.
+# PyTorch, flax and haiku are extras: their tests are left out of `make test` where they are not
+# installed.
 test-torch: $(VENV)/.installed-torch
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu" tests/pytorch tests/test_pages.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu" \
+		tests/pytorch tests/flax tests/test_pages.py tests/test_readme.py
 
 dist: dist-newest dist-oldest
 
@@ -78,8 +80,9 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/catapults.py
 	$(BIN)/python benchmarks/sweep.py
 
-bench-torch: $(VENV)/.installed-torch
+bench-torch: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/instruments_pytorch.py
+	$(BIN)/python benchmarks/instruments_at_scale.py
 
 # docs/results/README.md from the results that are kept there.
 results: $(VENV)/.installed
@@ -91,7 +94,7 @@ docs: $(VENV)/.installed-docs
 	$(BIN)/python docs/_site/links.py docs/_build/html
 
 # Newest versions that pass: install without the lock, test, then write the lock anew.
-lock: $(VENV)/.installed-torch
+lock: $(VENV)/.installed-bench
 	$(BIN)/python -m pip --disable-pip-version-check freeze --exclude-editable --exclude learndyn | sed 's/+cpu$$//' > requirements.lock
 
 $(VENV)/bin/python:
@@ -108,6 +111,10 @@ $(VENV)/.installed-dev: pyproject.toml requirements.lock | $(VENV)/bin/python
 $(VENV)/.installed-torch: pyproject.toml requirements.lock | $(VENV)/bin/python
 	$(PIP) install -c requirements.lock -e ".[dev-torch]"
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev
+
+$(VENV)/.installed-bench: pyproject.toml requirements.lock | $(VENV)/bin/python
+	$(PIP) install -c requirements.lock -e ".[bench]"
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev $(VENV)/.installed-torch
 
 $(VENV)/.installed-browser: pyproject.toml requirements.lock | $(VENV)/bin/python
 	$(PIP) install -c requirements.lock -e ".[dev-browser]"

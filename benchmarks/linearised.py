@@ -38,7 +38,7 @@ def main() -> None:
     training = STEPS / record.attrs["steps_per_second"]
     print(f"n = {EXAMPLES}: kernel {formed:.2f} s, one eigh {alone:.2f} s")
     print(f"curve to 10^6 steps at {len(times)} times: {first:.2f} s with the kernel known, "
-          f"{first / alone:.2f}× one eigh; {again:.2f} s for another rate")  # fmt: skip
+          f"{first / alone:.2f}× one eigh; {again:.2f} s for the same curve again")  # fmt: skip
     print(f"training 10^6 steps: {training:.0f} s, {training / (first + formed):.0f}× the curve")
 
 

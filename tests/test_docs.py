@@ -66,7 +66,7 @@ def test_the_tables_of_coverage_have_every_theory(part, tmp_path):
     coverage.write(tmp_path)
     page = (tmp_path / "coverage.md").read_text("utf-8")
     for kind in THEORIES:
-        assert f"| {kind.name} | " + ", ".join(f'"{order}"' for order in kind.orders) in page
+        assert re.search(rf'^\| {re.escape(kind.name)} \| "full"', page, re.M), kind.name
     pairs = [("erf", "erf"), ("relu", "relu"), ("tanh", "erf"), ("relu", "gelu"), ("sign", "erf")]
     exactness = ["exact", "exact", "to accuracy", "about 1 %", ""]
     assert [coverage.averages(*pair) for pair in pairs] == exactness

@@ -10,7 +10,7 @@ import pytest
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 # Run by tests of their own, which also look at the results.
-ELSEWHERE = {"coverage.md", "instruments.md", "spikes.md", "sweeps.md"}
+ELSEWHERE = {"coverage.md", "formats.md", "instruments.md", "spikes.md", "sweeps.md"}
 SLOW = {
     "beside.md", "howto/add.md", "howto/frameworks.md", "howto/phase_diagram.md",
     "howto/predict.md",

@@ -1,5 +1,6 @@
 """The examples on the README and the pages of docs/ run as they stand."""
 
+import importlib.util
 import pathlib
 import re
 
@@ -56,6 +57,26 @@ def test_the_page_on_instruments_runs(capsys):
     rate, sharpness = float(names["rate"]), names["top"].values[0]
     assert abs(rate * sharpness - 2) < 1e-4 and names["kernel"].shape == (20, 3, 20, 3)
     assert "relu" in capsys.readouterr().out
+
+
+LIBRARIES = {"PyTorch": "torch", "Flax linen": "flax", "Flax nnx": "flax", "Haiku": "haiku"}
+
+
+@pytest.mark.filterwarnings("ignore")  # half precision, and what other libraries warn about
+def test_the_page_on_formats_runs(capsys):
+    """The sections on libraries that are not installed are left out."""
+    page = (README.parent / "docs" / "formats.md").read_text()
+    names: dict = {}
+    for section in page.split("\n## ")[1:]:
+        title, _, text = section.partition("\n")
+        if importlib.util.find_spec(LIBRARIES.get(title, "learndyn")) is not None:
+            (block,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+            exec(compile(block, f"formats.md, {title}", "exec"), names)
+    assert names["sharpness"] > 0 and 0 < float(names["rate"]) < np.inf
+    whole = names["ld"].hessian_top(
+        names["module"], names["inputs"], names["targets"], loss=names["log_cosh"], k=3
+    )
+    np.testing.assert_allclose(names["top"].values, whole.values, rtol=1e-4)
 
 
 def test_the_page_on_spikes_runs():

@@ -8,8 +8,9 @@ import numpy as np
 
 import learndyn as ld
 from learndyn.numerics.gaussian import NAMED
-from learndyn.theory import Refused
+from learndyn.theory import Flow, Refused
 from learndyn.theory.committee.setting import CommitteeSetting
+from learndyn.theory.infinite_width.network import InfiniteNetwork
 from learndyn.theory.registry import THEORIES, find_theory
 
 RULES = {
@@ -47,6 +48,7 @@ def systems() -> dict[str, tuple[object, object]]:
         "quadratic twin, examples on a line": (few, twins[0]),
         "linear twin": (few, twins[1]),
         "MLP": (spread, mlp),
+        "infinite MLP": (spread, ld.infinite(mlp)),
     }
 
 
@@ -57,6 +59,8 @@ def cell(problem: object, network: object, rule: object) -> str:
     except ValueError:
         return "refused"
     theory = find_theory(system)
+    if theory is None and isinstance(network, InfiniteNetwork):
+        return "refused"  # it has no weights to simulate
     return "`simulate`" if theory is None else f"{theory.name}: {theory.covers(system).level}"
 
 
@@ -97,7 +101,7 @@ def _page() -> Iterator[str]:
     yield "without biases: in closed form (exact); by sums of error functions, Hermite series,"
     yield "tilted Gaussians or conditioning, to `solve(accuracy=…)`, 10⁻⁶ by default; or by"
     yield "quasi-random points (about 1 %), for which coverage is approximate. The record says how"
-    yield "(`averages`, `averages_error`). Every pair has all orders. A function of your own by"
+    yield "(`averages`, `averages_error`). A function of your own by"
     yield "`ld.Activation` is like gelu if it is smooth.\n"
     yield from _averages()
 
@@ -114,13 +118,13 @@ def _orders() -> Iterator[str]:
                 example.setdefault(theory.name, theory)
     for kind in THEORIES:
         theory = example[kind.name]
-        moves = [type(theory.dynamics(order)).__mro__[1].__name__ for order in theory.orders]
+        flows = [isinstance(theory.dynamics(order), Flow) for order in theory.orders]
         noise = [o for o in theory.orders if not isinstance(theory.noise(o), Refused)]
         chain = "no" if isinstance(theory.chain(), Refused) else "yes"
         marks = ", ".join(f"`{name}`" for name in theory.units) or "none"
         orders = ", ".join(f'"{order}"' for order in theory.orders)
         named = ", ".join(f'"{order}"' for order in noise) or "no"
-        cells = orders, ", ".join(m.lower() for m in moves), named, chain, marks
+        cells = orders, ", ".join("flow" if flow else "map" for flow in flows), named, chain, marks
         yield f"| {kind.name} | {' | '.join(cells)} |"
 
 

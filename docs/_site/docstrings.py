@@ -9,6 +9,8 @@ CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)(?!_)")
 
 def process(app, what, name, each, options, lines: list[str]) -> None:
     """Rewrites a docstring in place: names in backticks, and signs that are mathematics here."""
+    if what == "data":  # autodoc takes the docstring of its type, which says nothing about it
+        lines[:] = [names.DATA.get(name, "")]
     quoted = False
     for number, line in enumerate(lines):
         quoted = line.lstrip().startswith(">>>") or (quoted and bool(line.strip()))

@@ -23,6 +23,17 @@ GROUPS = {
     "testing": ("Tests of your own parts", "testing"),
 }
 
+# What objects are that have no docstring of their own.
+DATA = {
+    "learndyn.log": "The logger of the package: at level INFO, what long work does and how long.",
+    "learndyn.testing.THEORY": "The checks of a theory; each takes a system that it covers.",
+    "learndyn.testing.RULE": "The checks of a rule; each takes a system that the rule trains.",
+    "learndyn.testing.NETWORK": (
+        "The checks of a network; each takes it, the shape of an input, and the target."
+    ),
+    "learndyn.theory.THEORIES": "The theories that are registered, in the order of the search.",
+}
+
 
 def exported(room: types.ModuleType) -> dict[str, object]:
     """The objects that a room offers: what it has under a name without an underscore."""

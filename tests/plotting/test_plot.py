@@ -212,6 +212,17 @@ def test_figures_keep_the_style_and_leave_settings_alone(tmp_path):
     assert before == (matplotlib.rcParams["svg.fonttype"], matplotlib.rcParams["axes.prop_cycle"])
 
 
+def test_no_text_is_smaller_than_that_of_a_legend():
+    figure, (axis,) = panels(1)
+    axis.plot([0, 1], label="line")
+    axis.set_title("title", fontsize=12)
+    axis.annotate("note", (0, 0), fontsize=5)
+    legend(axis, fontsize=6)
+    figure.draw_without_rendering()
+    assert axis.get_legend().get_texts()[0].get_fontsize() == 8 == axis.texts[0].get_fontsize()
+    assert axis.title.get_fontsize() == 12
+
+
 def test_a_letter_of_the_paper_replaces_ours():
     figure, axes = panels(3)
     axes[0].set_title("A  SGD", loc="left")

@@ -1,5 +1,7 @@
 """One table of the probes."""
 
+import importlib
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -47,3 +49,32 @@ def test_a_dead_network_has_a_summary(capsys):
     assert found.sharpness == 0 and found.kernel == (0, 0)
     assert np.isnan(found.agop_rank) and np.isnan(found.top_share)
     assert "η = 0.1" in " ".join(capsys.readouterr().out.split())
+
+
+def test_batches_leave_out_the_kernel(capsys):
+    found = p.summary(MODULE, lambda: ((X[i : i + 4], Y[i : i + 4]) for i in (0, 4)))
+    whole = p.summary(MODULE, X, Y)
+    assert found.rate_exact == pytest.approx(whole.rate_exact, rel=1e-4)
+    assert found.rate_kernel == pytest.approx(whole.rate_kernel, rel=1e-4)
+    assert found.agop_rank == pytest.approx(whole.agop_rank, rel=1e-4)
+    assert found.kernel is None and set(found.skipped) == {"kernel", "top_share"}
+    assert found.skipped["kernel"].startswith("the kernel is of all examples at once")
+    assert "not computed:" in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_does_not_fit_or_has_no_meaning_is_left_out_with_a_word(capsys, monkeypatch):
+    table = np.linspace(-1, 1, 12).reshape(4, 3)
+    tokens, labels = RNG.integers(4, size=(6, 2)), RNG.integers(3, size=(6, 2))
+    model = ld.Model(ld.Network(None, lambda w, x: jnp.sin(w[x["tokens"]])), table)
+    given = {"x": {"tokens": tokens}, "y": labels, "loss": ld.CrossEntropy()}
+    whole = p.summary(model, **given)
+    assert set(whole.skipped) == {"top_share", "agop_rank"} and whole.kernel is not None
+    module = importlib.import_module("learndyn.probes.summary")  # the function has its name
+    monkeypatch.setattr(module, "memory", lambda: 1000)
+    monkeypatch.setattr(module, "LONG", 0.0)
+    found = p.summary(model, **given)
+    assert found.rate_kernel == pytest.approx(whole.rate_kernel, rel=1e-3)
+    assert found.skipped["kernel"].startswith("the kernel of 36 rows would take")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "This computes at most 12 Hessian products of" in said and "not computed:" in said
+    assert found.skipped["agop_rank"] == "needs one array of floats as inputs"

@@ -151,11 +151,13 @@ def test_probes_of_your_own_carry_a_memory(network):
     np.testing.assert_array_equal(record["mean_rate"], np.full((2, 4), 0.25))
 
 
-def test_one_eigenvector_follows_the_kernel(rule):
+@pytest.mark.parametrize("name", ["all", "epochs"])
+def test_one_eigenvector_follows_the_kernel(name):
     """Iterated from the last reading, against decompositions of every kernel."""
+    rule = RULES[name]
     one, exact = run(rule, ld.probes.Watched(s=1), 40), run(rule, ld.probes.Watched(s=2), 40)
-    for name in ("critical_rate", "kernel_norm", "rate", "batch_loss"):
-        np.testing.assert_allclose(one[name], exact[name], rtol=1e-5)  # that of the residual
+    for each in ("critical_rate", "kernel_norm", "rate", "batch_loss"):
+        np.testing.assert_allclose(one[each], exact[each], rtol=1e-5)  # that of the residual
     np.testing.assert_allclose(one["loss_top"] + one["loss_rest"], one["error"])
     model = model_at(run(rule, Seen(), 40)["w"].values[-1])
     split = ld.probes.split_loss(model, X, Y, loss=ld.SquaredLoss(1.0), s=1)
@@ -182,8 +184,7 @@ def watched_by(rule, loss, y, s=2, steps=4):
     return record, [ld.Model(system.network, w) for w in made]
 
 
-@pytest.mark.parametrize("s", [1, 2])
-@pytest.mark.parametrize("ignored", [None, 2])
+@pytest.mark.parametrize(("s", "ignored"), [(1, None), (2, 2)])
 def test_every_loss_has_a_critical_rate(s, ignored):
     loss, y = ld.CrossEntropy(ignored), RNG.integers(3, size=12)
     record, models = watched_by(ld.SGD(0.3, batch=7), loss, y, s)

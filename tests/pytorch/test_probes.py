@@ -278,7 +278,6 @@ REFUSED = {
     "chance": lambda: p.ntk(Random(3, 2), X),
     "two devices": lambda: p.ntk(two_devices(), X),
     "no data": lambda: p.ntk(nn.Linear(3, 2), torch.ones(4, 3, device="meta")),
-    "half precision": lambda: p.ntk(nn.Linear(3, 2).half(), X),
     "two precisions": lambda: p.ntk(nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2).double()), X),
     "outputs of unequal shape": lambda: p.ntk(Several(3, 2), X),
     "no examples in outputs": lambda: p.ntk(Mean(3, 2), X),
@@ -295,7 +294,7 @@ REFUSED = {
     "labels from 1 on": lambda: p.hessian_top(nn.Linear(3, 2), X, torch.tensor([1, 2, 2, 1])),
     "integers to be fitted": lambda: p.hessian_top(nn.Linear(3, 1), X, torch.tensor([3, 7, 1, 0])),
     "targets of another width": lambda: p.hessian_top(nn.Linear(3, 2), X, torch.ones(4, 3)),
-    "tokens": lambda: p.summary(TOKENS, X, torch.zeros(4, 3, dtype=int), loss=ld.CrossEntropy()),
+    "tokens": lambda: p.summary(TOKENS, X, torch.zeros(4, 2, dtype=int), loss=ld.CrossEntropy()),
     "nodes": lambda: p.update_cosine(nn.Linear(3, 2), X, X[:, :2]),
 }
 

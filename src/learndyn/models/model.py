@@ -12,6 +12,7 @@ from jax.extend import core
 from jax.flatten_util import ravel_pytree
 
 from learndyn.models.dense_layers import no_dense_layers
+from learndyn.models.inputs import Inputs, apart, shapes_of
 from learndyn.models.probeable import Loss
 from learndyn.networks.base import AbstractNetwork, check_learns
 from learndyn.networks.parts.dense_layers import DenseLayers
@@ -63,12 +64,12 @@ class Model(eqx.Module):
         of_numpy = lambda leaf: isinstance(leaf, np.ndarray)
         self.weights = jax.tree.map(lambda w: frozen(w) if of_numpy(w) else w, weights)
 
-    def __call__(self, x: Array) -> Any:
+    def __call__(self, x: Any) -> Any:
         try:
             with usual_settings():
                 return self.network(self.weights, x)
         except Exception as error:  # if the weights are those of another network, say so instead
-            self._check_weights(np.shape(x)[1:], str(error))
+            self._check_weights(x, str(error))
             raise
 
     @property
@@ -83,19 +84,23 @@ class Model(eqx.Module):
         with full_precision():
             return Model(self.network, jax.tree.map(jnp.asarray, self.weights))
 
+    def held(self, x: Any) -> Any:
+        with full_precision():
+            return jax.tree.map(jnp.asarray, x)
+
     def on_device(self, v: Array) -> Array:
         with full_precision():
             return jnp.asarray(v, self.dtype)
 
-    def outputs_each(self, x: Array) -> int:
-        self._check_weights(np.shape(x)[1:])
+    def outputs_each(self, x: Any) -> int:
+        self._check_weights(x)
         try:
             output = _shape_of(self, x)
         except Exception as error:  # a user's function may raise anything
             why = str(error).strip().partition("\n")[0]
-            self._check_weights(np.shape(x)[1:], why)
+            self._check_weights(x, why)
             raise ValueError(
-                f"x: got shape {np.shape(x)}, for which the model fails ({why}); allowed is "
+                f"x: got {shapes_of(x)}, for which the model fails ({why}); allowed is "
                 "(examples, …) of inputs that it takes"
             ) from None
         if not isinstance(output, jax.ShapeDtypeStruct):
@@ -110,7 +115,7 @@ class Model(eqx.Module):
             )
         return math.prod(output.shape[1:])
 
-    def kinks(self, x: Array) -> list[str]:
+    def kinks(self, x: Any) -> list[str]:
         with full_precision():
             arrays, rest = eqx.partition(self, eqx.is_array)
             jaxpr = jax.make_jaxpr(lambda a, x: eqx.combine(a, rest)(inputs_of(self, x)))(arrays, x)
@@ -126,33 +131,38 @@ class Model(eqx.Module):
         return Model(self.network, jax.tree.map(add, self.weights, self._unravel(v)))
 
     @compiled_in_float64
-    def outputs(self, x: Array) -> Array:
-        self._check_weights(np.shape(x)[1:])  # while tracing: it costs nothing later
+    def outputs(self, x: Any) -> Array:
+        self._check_weights(x)  # while tracing: it costs nothing later
         return self(inputs_of(self, x))
 
     @compiled_on_device
-    def jvp(self, x: Array, v: Array) -> Array:
+    def jvp(self, x: Any, v: Array) -> Array:
         return jax.jvp(self._flat(x), (self.weights,), (self._unravel(v),))[1]
 
     @compiled_on_device
-    def vjp(self, x: Array, u: Array) -> Array:
+    def vjp(self, x: Any, u: Array) -> Array:
         outputs, pull = jax.vjp(self._flat(x), self.weights)
         return ravel_pytree(pull(u.astype(outputs.dtype)))[0]
 
     @compiled_in_float64
-    def kernel(self, x: Array, x2: Array | None = None) -> Array:
+    def kernel(self, x: Any, x2: Any | None = None) -> Array:
         self.outputs_each(x)  # refuses outputs that are not one array
+        if isinstance(x, Inputs):  # examples by number, of which the network takes its arrays
+            n, both = len(x), x if x2 is None else jax.tree.map(_joined, x, x2)
+            own = lambda weights, rows: self.network(weights, inputs_of(self, both[rows]))
+            rows = jnp.arange(n), None if x2 is None else jnp.arange(n, len(both))
+            return kernel(own, self.weights, *rows).astype(self.dtype)
         x, x2 = inputs_of(self, x), None if x2 is None else inputs_of(self, x2)
         return kernel(self.network, self.weights, x, x2).astype(self.dtype)
 
     @compiled_on_device
-    def hessian_product(self, loss: Loss, x: Array, v: Array) -> Array:
+    def hessian_product(self, loss: Loss, x: Any, v: Array) -> Array:
         x = inputs_of(self, x)
         gradient = jax.grad(lambda weights: loss(self.network(weights, x)))
         return ravel_pytree(jax.jvp(gradient, (self.weights,), (self._unravel(v),))[1])[0]
 
     @compiled_in_float64
-    def input_gradients(self, x: Array) -> Array:
+    def input_gradients(self, x: Any) -> Array:
         flat = lambda x: self(x).reshape(len(x), -1)
         outputs, pull = jax.vjp(flat, inputs_of(self, x))
         rows = jnp.eye(outputs.shape[1], dtype=outputs.dtype)
@@ -166,12 +176,13 @@ class Model(eqx.Module):
             raise no_dense_layers(type(self.network).__name__)
         return layers
 
-    def _check_weights(self, input_shape: tuple[int, ...], why: str = "") -> None:
+    def _check_weights(self, x: Any, why: str = "") -> None:
         """Raises a ValueError if the weights are those of another network.
 
         `why` is the error of an evaluation that failed. Sizes that depend on an input of any length
         are not checked here: the evaluation fails if they are wrong.
         """
+        input_shape = () if isinstance(x, Inputs) else np.shape(x)[1:]
         try:
             self.network.check_input(input_shape)
             like = self.network.like(input_shape)
@@ -188,9 +199,9 @@ class Model(eqx.Module):
                 f"network is {a_kind(like)} of shapes {shown(allowed)}"
             )
 
-    def _flat(self, x: Array) -> Callable[[Weights], Array]:
+    def _flat(self, x: Any) -> Callable[[Weights], Array]:
         x = inputs_of(self, x)
-        return lambda weights: self.network(weights, x).reshape(len(x), -1)
+        return lambda weights: _flattened(self.network(weights, x))
 
     def _unravel(self, v: Array) -> Weights:
         like = jax.tree.map(jnp.asarray, self.weights)
@@ -211,8 +222,8 @@ def _is_real(leaf: Any) -> bool:
 
 
 @in_float64
-def _shape_of(model: Model, x: Array) -> Any:
-    one = jax.ShapeDtypeStruct((1, *np.shape(x)[1:]), x.dtype)
+def _shape_of(model: Model, x: Any) -> Any:
+    one = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *np.shape(a)[1:]), a.dtype), x)
     return eqx.filter_eval_shape(lambda m, x: m(inputs_of(m, x)), model, one)
 
 
@@ -256,7 +267,19 @@ def _is_smooth(equation: Any, makers: dict[Any, Any]) -> bool:
     return unbounded or (positive and equation.primitive.name == "abs")
 
 
-def inputs_of(model: Model, x: Array) -> Array:
+def inputs_of(model: Model, x: Any) -> Any:
     """Inputs in the precision of the weights; integers, such as tokens, are left as they are."""
-    x = jnp.asarray(x)
-    return x.astype(model.dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x
+
+    def each(x: Any) -> Array:
+        x = x if isinstance(x, jax.ShapeDtypeStruct) else jnp.asarray(x)
+        return x.astype(model.dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x
+
+    return jax.tree.map(each, apart(x))
+
+
+def _flattened(outputs: Array) -> Array:
+    return outputs.reshape(len(outputs), -1)
+
+
+def _joined(array: Array, other: Array) -> Array:
+    return jnp.concatenate([array, other])

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.models.dense_layers import module_layers
+from learndyn.models.inputs import applied, chosen
 from learndyn.models.model import Model
 from learndyn.models.probeable import Probeable
 from learndyn.networks.base import AbstractNetwork, Shape
@@ -26,22 +27,25 @@ class ModuleNetwork(AbstractNetwork):
         weights: the module with everything but its weights removed.
         rest: the module with its weights removed.
         batched: whether the module takes a batch; otherwise it takes one example.
+        output: what counts of several outputs, see `models.inputs.chosen`.
     """
 
     rest: Any
     batched: bool = eqx.field(static=True)
+    output: Any = eqx.field(static=True)
     structure: Any = eqx.field(static=True)
     shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
 
-    def __init__(self, weights: Any, rest: Any, *, batched: bool = False):
+    def __init__(self, weights: Any, rest: Any, *, batched: bool = False, output: Any = None):
         leaves, self.structure = jax.tree.flatten(weights)
         self.shapes = tuple(np.shape(leaf) for leaf in leaves)
-        self.rest, self.batched = rest, batched
+        self.rest, self.batched, self.output = rest, batched, output
 
     # Any, since a module may return anything; `Model.outputs_each` refuses what is not one array.
-    def __call__(self, weights: Weights, x: Array) -> Any:
+    def __call__(self, weights: Weights, x: Any) -> Any:
         module = eqx.combine(weights, self.rest)
-        return module(x) if self.batched else jax.vmap(module)(x)
+        function = lambda x: chosen(applied(module, x), self.output)
+        return function(x) if self.batched else jax.vmap(function)(x)
 
     def dense_layers(self, weights: Weights) -> DenseLayers | None:
         return module_layers(eqx.combine(weights, self.rest))
@@ -68,7 +72,9 @@ class ModuleNetwork(AbstractNetwork):
         return jax.tree.unflatten(self.structure, structs)
 
 
-def as_model(module: Any, *, batched: bool = False, trainable: Any = None) -> Any:
+def as_model(
+    module: Any, *, batched: bool = False, trainable: Any = None, output: Any = None
+) -> Any:
     """A model of an equinox or PyTorch module; a model is returned as it is.
 
     The module's arrays of floats are its weights, all of one precision. Arrays in an
@@ -82,6 +88,8 @@ def as_model(module: Any, *, batched: bool = False, trainable: Any = None) -> An
         batched: whether an equinox module takes a batch; by convention it takes one example.
         trainable: which arrays of an equinox module are weights: a function of one, or a pytree of
             bools, as `eqx.partition` takes them; None for all.
+        output: which of several outputs counts: a key, the name of an attribute, an index, or a
+            function of what the module returns; None takes "logits" if there is one.
 
     Returns:
         The model.
@@ -103,6 +111,11 @@ def as_model(module: Any, *, batched: bool = False, trainable: Any = None) -> An
             f"trainable: got one for {a_kind(module)}; allowed is None, except for equinox modules "
             "(weights of a PyTorch module are the parameters with requires_grad)"
         )
+    if output is not None and ready and not is_torch(module):
+        raise ValueError(
+            f"output: got one for {a_kind(module)}; allowed is None, except for equinox and "
+            "PyTorch modules"
+        )
     if isinstance(module, AbstractNetwork) and module.fixed_weights is not None:
         module = Model(module, module.fixed_weights)
     if isinstance(module, AbstractNetwork):
@@ -114,7 +127,7 @@ def as_model(module: Any, *, batched: bool = False, trainable: Any = None) -> An
         # Imported only here: PyTorch is an optional dependency.
         from learndyn.models.pytorch.model import TorchModel
 
-        return TorchModel(module)
+        return TorchModel(module, output=output)
     # A `Model` is `Probeable` too, but the precision of its weights has yet to be checked.
     if not isinstance(module, Model) and isinstance(module, Probeable):
         return module
@@ -125,7 +138,7 @@ def as_model(module: Any, *, batched: bool = False, trainable: Any = None) -> An
                 "callable equinox module or a PyTorch module"
             )
         weights, rest = _parts(module, trainable)
-        module = Model(ModuleNetwork(weights, rest, batched=batched), weights)
+        module = Model(ModuleNetwork(weights, rest, batched=batched, output=output), weights)
     _check_precision(module.weights)
     return module
 

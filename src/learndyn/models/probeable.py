@@ -33,15 +33,19 @@ class Probeable(Protocol):
         """The model with its weights on the device, for many calls."""
         ...
 
+    def held(self, x: Any) -> Any:
+        """Inputs on the device, for many calls."""
+        ...
+
     def on_device(self, v: Array) -> Any:
         """An array in the precision and on the device of the weights, in the model's library."""
         ...
 
-    def outputs_each(self, x: Array) -> int:
+    def outputs_each(self, x: Any) -> int:
         """The number k of outputs of one example."""
         ...
 
-    def kinks(self, x: Array) -> list[str]:
+    def kinks(self, x: Any) -> list[str]:
         """Names of operations that do not have a second derivative everywhere."""
         ...
 
@@ -53,23 +57,23 @@ class Probeable(Protocol):
         """The model at its weights + v."""
         ...
 
-    def outputs(self, x: Array) -> Array:
+    def outputs(self, x: Any) -> Array:
         """The outputs, not flattened, (n, …)."""
         ...
 
-    def jvp(self, x: Array, v: Array) -> Array:
+    def jvp(self, x: Any, v: Array) -> Array:
         """J v, (n, k), with J = ∂outputs/∂weights."""
         ...
 
-    def vjp(self, x: Array, u: Array) -> Array:
+    def vjp(self, x: Any, u: Array) -> Array:
         """Jᵀ u, (p,)."""
         ...
 
-    def kernel(self, x: Array, x2: Array | None = None) -> Array:
+    def kernel(self, x: Any, x2: Any | None = None) -> Array:
         """J J'ᵀ, (n, k, n', k), from inputs and node gradients of affine layers."""
         ...
 
-    def hessian_product(self, loss: Loss, x: Array, v: Array) -> Array:
+    def hessian_product(self, loss: Loss, x: Any, v: Array) -> Array:
         """∂² loss(outputs)/∂weights² v, (p,)."""
         ...
 
@@ -77,6 +81,6 @@ class Probeable(Protocol):
         """The dense layers that the model applies one after the other, or a one-line error."""
         ...
 
-    def input_gradients(self, x: Array) -> Array:
+    def input_gradients(self, x: Any) -> Array:
         """∂outputs/∂x of every example, (n, k, *input)."""
         ...

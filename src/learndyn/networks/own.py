@@ -69,7 +69,7 @@ class Network(AbstractNetwork):
     def input_shape(self) -> Shape | None:
         return self.shape
 
-    def __call__(self, weights: Weights, x: Array) -> Array:
+    def __call__(self, weights: Weights, x: Any) -> Array:
         return self.apply(self._whole(weights), x)
 
     def output_shape(

@@ -8,6 +8,7 @@ from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 FILE = pathlib.Path(__file__).with_name("learndyn.mplstyle")
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":")
@@ -40,11 +41,14 @@ class StyledFigure(Figure):
     """A figure that is drawn and saved in the style.
 
     Matplotlib looks up some settings, such as the colour "C0" and how text is written, only when
-    it draws; so the style must hold then as well.
+    it draws; so the style must hold then as well. Text that was asked for in a smaller size than
+    that of a legend is drawn in that size.
     """
 
     def draw(self, renderer: Any) -> None:
         with style():
+            for text in self.findobj(Text):
+                text.set_fontsize(max(text.get_fontsize(), _settings()["legend.fontsize"]))
             super().draw(renderer)
 
     def savefig(self, *args: Any, **options: Any) -> None:

@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from learndyn.probes.arguments import ArrayLike, as_array, labelled
+from learndyn.probes.arguments import ArrayLike, LossLike, as_array, labelled
 from learndyn.probes.hessian import prepared
-from learndyn.problems import AbstractLoss
 from learndyn.runtime.checks import a_kind, finite, positive
 from learndyn.runtime.precision import full_precision
 from learndyn.runtime.types import Number
@@ -55,7 +54,7 @@ def critical_rate_along(
     x: ArrayLike,
     y: ArrayLike,
     *,
-    loss: AbstractLoss | None = None,
+    loss: LossLike = None,
     update: Any,
     guess: Number | None = None,
 ) -> CriticalRateAlong:
@@ -72,7 +71,7 @@ def critical_rate_along(
         model: a `Model`, or an equinox or PyTorch module.
         x: inputs, (n, …).
         y: targets or labels.
-        loss: None is `SquaredLoss(0.5)`.
+        loss: None is `SquaredLoss(0.5)`; also your own, see docs/formats.md.
         update: u; a pytree like the weights, or name → tensor for PyTorch, in the direction of the
             gradient: weights are moved to w − η u.
         guess: where to begin, such as the last result; None is a hundredth of |w|/|u|.

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -14,23 +13,28 @@ from learndyn.numerics.lanczos import Product, eigen, largest_eigenvalue
 from learndyn.numerics.vectors import as_numpy
 from learndyn.probes.arguments import (
     ArrayLike,
+    LossLike,
     checked_inputs,
     is_traced,
     known,
     labelled,
+    loss_for,
+    mean_of,
     output_shape,
     part_of,
 )
+from learndyn.probes.batches import Batches, is_batches, progressing
 from learndyn.probes.curvature import hessian_top
-from learndyn.probes.hessian import convention_of, prepared, product_of, start_of
+from learndyn.probes.hessian import convention_of, most_products, prepared, product_of, start_of
 from learndyn.probes.kernel import ntk
 from learndyn.probes.optimisers import Response, response_of
 from learndyn.problems import AbstractLoss, CrossEntropy, SquaredLoss
-from learndyn.problems.losses import loss_given
 from learndyn.runtime.checks import flag, non_negative, seed
 from learndyn.runtime.precision import compiled_in_float64
 from learndyn.runtime.types import Array, Number
 from learndyn.tangent.kernel import as_matrix, critical_rate
+
+GRADIENT_DESCENT = Response(np.ones(1), np.zeros(1), 1.0, "gradient descent")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,12 +86,13 @@ def critical_learning_rate(
     x: ArrayLike,
     y: ArrayLike | None = None,
     *,
-    loss: AbstractLoss | None = None,
+    loss: LossLike = None,
     exact: bool = False,
     optimiser: Any = None,
     batch: int | None = None,
     tolerance: Number = 1e-3,
     key: int = 0,
+    progress: Any = False,
 ) -> CriticalLearningRate:
     """The learning rate 2/λ_max(H) above which full-batch gradient descent leaves a minimum.
 
@@ -103,9 +108,10 @@ def critical_learning_rate(
 
     Args:
         model: a `Model`, or an equinox or PyTorch module.
-        x: inputs, (n, …).
+        x: inputs, (n, …), or batches of examples: a DataLoader, another iterable of pairs (x, y),
+            or a function that returns one; y is None then.
         y: targets or labels; needed for `exact=True`, and for your own loss.
-        loss: None is `SquaredLoss(0.5)`.
+        loss: None is `SquaredLoss(0.5)`; also your own, see docs/formats.md.
         exact: whether to use the Hessian rather than the kernel.
         optimiser: None for gradient descent; `(optax transformation, its state)`, or a
             `torch.optim.Optimizer` (SGD, Adam, AdamW, RMSprop, Adagrad), as it is.
@@ -114,6 +120,7 @@ def critical_learning_rate(
         tolerance: relative tolerance of the eigenvalue for `exact=True` and with an optimiser; 0 is
             machine precision.
         key: seed of the batches.
+        progress: whether to show progress of Lanczos iteration, or a function of the fraction done.
 
     Returns:
         The rate, infinite if λ_max ≤ 0; `float()` converts it.
@@ -125,13 +132,18 @@ def critical_learning_rate(
         >>> ld.probes.critical_learning_rate(model, np.eye(4)).value  # 2 n/λ_max(K), K = I/4
         32.0
     """
-    if y is None:
-        model, x, loss = as_model(model), checked_inputs("x", x), loss_given(loss, None)
-        loss.check_outputs(output_shape(model, x))
-    else:
-        model, x, y, loss = labelled(model, x, y, loss)
     flag("exact", exact)
     tolerance = float(non_negative("tolerance", tolerance))
+    if y is None and is_batches(x):
+        if batch is not None:
+            raise ValueError(f"batch: got {batch} beside batches; allowed is None")
+        return _of_batches(model, x, loss, exact, optimiser, tolerance, progress)
+    if y is None:
+        model, x = as_model(model), checked_inputs("x", x)
+        loss = loss_for(model, loss)
+        output_shape(model, x)
+    else:
+        model, x, y, loss = labelled(model, x, y, loss)
     if exact and y is None:
         raise ValueError("y: got None; allowed are targets, on which the exact Hessian depends")
     if y is None and not isinstance(loss, SquaredLoss | CrossEntropy):
@@ -139,7 +151,7 @@ def critical_learning_rate(
     if optimiser is not None and is_traced(model, x, y):
         raise ValueError("optimiser: got one while tracing; allowed is None inside `simulate`")
     response = None if optimiser is None else response_of(model, optimiser)
-    of = lambda x, y: _critical(model, x, y, loss, exact, response, tolerance)
+    of = lambda x, y: _critical(model, x, y, loss, exact, response, tolerance, progress)
     whole = of(x, y)
     if batch is None:
         return whole
@@ -149,67 +161,95 @@ def critical_learning_rate(
 
 def _critical(
     model: Any,
-    x: Array,
+    x: Any,
     y: Array | None,
-    loss: AbstractLoss,
+    loss: Any,
     exact: bool,
     response: Response | None,
     tolerance: float,
+    progress: Any,
 ) -> CriticalLearningRate:
     over = f"for {loss} averaged over {len(x)} examples"
     gauss_newton = "H the Gauss-Newton part, from the tangent kernel"
     if response is not None:
         product, how = _product(model, x, y, loss, exact)
-        top, residual = _top(product, response, model, tolerance)
-        factor = float(critical_rate(top))
-        known = np.isfinite(response.rate)
-        unit = "learning rate" if known else "factor of all learning rates"
-        text = f"{unit} at which {response.name} becomes unstable {over}; {how}; without clipping"
-        rate = factor * (response.rate if known else 1.0)
-        return CriticalLearningRate(rate, text, factor, residual=_relative(residual, top))
+        with progressing(product, x, progress, "Lanczos", most_products(model)) as product:
+            top, residual = _top(product, response, model, tolerance)
+        return _of_response(response, top, residual, over, how)
     if exact:
         assert y is not None
-        top, residual, convention = _exact(model, x, y, loss, tolerance)
+        top, residual, convention = _exact(model, x, y, loss, tolerance, progress)
         text, relative = f"2/λ_max(H) {over}; {convention}", _relative(residual, top)
         return CriticalLearningRate(_rate(top), text, residual=relative)
-    top = largest_eigenvalue(_gauss_newton(model, x, y, loss)[0])
+    top = largest_eigenvalue(_gauss_newton(model, x, y, loss))
     return CriticalLearningRate(_rate(top), f"2/λ_max(H) {over}; {gauss_newton}")
 
 
-def _batches(
-    x: Array, y: Array | None, size: int, key: int
-) -> Iterator[tuple[Array, Array | None]]:
+def _of_batches(
+    model: Any, x: Any, loss: Any, exact: bool, optimiser: Any, tolerance: float, progress: Any
+) -> CriticalLearningRate:
+    """The same from batches, always by Lanczos iteration."""
+    model, x, mean = prepared(model, x, None, loss)
+    response = None if optimiser is None else response_of(model, optimiser)
+    product, how = _curvature(model, x, mean, exact)
+    over = f"for {mean.loss} averaged over {len(x)} examples"
+    with progressing(product, x, progress, "Lanczos", most_products(model)) as product:
+        top, residual = _top(product, response, model, tolerance)
+    if response is not None:
+        return _of_response(response, top, residual, over, how)
+    return CriticalLearningRate(
+        _rate(top), f"2/λ_max(H) {over}; {how}", residual=_relative(residual, top)
+    )
+
+
+def _of_response(
+    response: Response, top: float, residual: float, over: str, how: str
+) -> CriticalLearningRate:
+    factor, known = float(critical_rate(top)), np.isfinite(response.rate)
+    unit = "learning rate" if known else "factor of all learning rates"
+    text = f"{unit} at which {response.name} becomes unstable {over}; {how}; without clipping"
+    rate = factor * (response.rate if known else 1.0)
+    return CriticalLearningRate(rate, text, factor, residual=_relative(residual, top))
+
+
+def _batches(x: Any, y: Array | None, size: int, key: int) -> Iterator[tuple[Array, Array | None]]:
     order = np.random.default_rng(key).permutation(len(x))
     for first in range(0, len(x) - size + 1, size):
         rows = order[first : first + size]
         yield x[rows], None if y is None else y[rows]
 
 
-def _product(
-    model: Any, x: Array, y: Array | None, loss: AbstractLoss, exact: bool
-) -> tuple[Product, str]:
+def _product(model: Any, x: Any, y: Array | None, loss: Any, exact: bool) -> tuple[Product, str]:
     """v ↦ H v, and which H it is in words."""
     if y is None:  # the curvature is the same for all targets
-        shape = (len(x), *output_shape(model, x))
-        square = isinstance(loss, SquaredLoss)
-        y = np.zeros(shape, model.dtype) if square else np.zeros(len(x), np.int32)
-        loss = loss if square else CrossEntropy()
-    model, x, mean = prepared(model, x, y, loss)
+        y, loss = _any_targets(model, x, loss)
+    return _curvature(*prepared(model, x, y, loss), exact)
+
+
+def _curvature(model: Any, x: Any, mean: Any, exact: bool) -> tuple[Product, str]:
+    """v ↦ H v of what `prepared` returns, and which H it is in words."""
     if exact:
         return product_of(model, x, mean), convention_of(model, x, mean)
-    outputs = model.outputs(x)
 
-    def product(v: Any) -> Any:
+    def product(v: Any, x: Any, mean: Any, outputs: Any) -> Any:
         u = as_numpy(model.jvp(x, v)).reshape(outputs.shape)
-        bent = mean.curvature(outputs, u).reshape(len(x), -1)
+        bent = mean.curvature(outputs, u).reshape(len(outputs), -1)
         return model.vjp(x, model.on_device(bent))
 
-    return product, "H the Gauss-Newton part"
+    if isinstance(x, Batches):
+        part = lambda v: lambda x, mean: product(v, x, mean, model.outputs(x))
+        return lambda v: x.mean(part(v)), "H the Gauss-Newton part"
+    outputs = model.outputs(x)
+    return lambda v: product(v, x, mean, outputs), "H the Gauss-Newton part"
 
 
-def _top(product: Product, response: Response, model: Any, tolerance: float) -> tuple[float, float]:
-    """λ_max(S^½ H S^½ + G), and the residual."""
+def _top(
+    product: Product, response: Response | None, model: Any, tolerance: float
+) -> tuple[float, float]:
+    """λ_max(S^½ H S^½ + G), or λ_max(H) of gradient descent, and the residual."""
     model = model.placed()
+    if response is None:
+        response = GRADIENT_DESCENT
     root = model.on_device(np.sqrt(np.maximum(response.scale, 0)))
     shift = model.on_device(np.broadcast_to(response.shift, root.shape))
     whole = lambda v: root * product(root * v) + shift * v
@@ -228,31 +268,30 @@ def _rate(top: Any) -> Any:
     return rate if is_traced(rate) else float(rate)
 
 
-def _gauss_newton(
-    model: Any, x: ArrayLike, y: ArrayLike | None, loss: AbstractLoss
-) -> tuple[Array, Array | None]:
-    """A^½ K A^½/n as a matrix, and A^½ of every example (None where A is a number)."""
+def _any_targets(model: Any, x: Any, loss: AbstractLoss) -> tuple[Array, AbstractLoss]:
+    """Targets for a loss whose second derivative is the same for all of them."""
+    shape = output_shape(model, x)
+    if isinstance(loss, SquaredLoss):
+        return np.zeros((len(x), *shape), model.dtype), loss
+    return np.zeros((len(x), *shape[:-1]), np.int32), CrossEntropy()
+
+
+def _gauss_newton(model: Any, x: ArrayLike, y: ArrayLike | None, loss: Any) -> Array:
+    """A^½ K A^½ as a matrix, with the second derivative A of the mean loss by the outputs."""
     kernel = as_matrix(ntk(model, x))
     if isinstance(loss, SquaredLoss):
         scale = jnp.asarray(loss.scale) if is_traced(kernel) else loss.scale
-        return (kernel * (2 * scale / len(x))).astype(kernel.dtype), None
-    if y is None:  # the second derivative of a cross-entropy is the same for all labels
-        y, loss = np.zeros(len(x), np.int32), CrossEntropy()
-    roots = curvature_roots(loss, model.outputs(x), y)
-    return weighted(kernel, roots) / len(x), roots
+        return (kernel * (2 * scale / len(x))).astype(kernel.dtype)
+    y, loss = _any_targets(model, x, loss) if y is None else (y, loss)
+    blocks = mean_of(loss, y).blocks(model.outputs(x))
+    return weighted(kernel, curvature_roots(blocks))
 
 
 @compiled_in_float64
-def curvature_roots(loss: AbstractLoss, outputs: Array, y: ArrayLike) -> Array:
+def curvature_roots(blocks: Array) -> Array:
     """A^½ of every example, (n, k, k)."""
-    axes = outputs.ndim - 1
-    y = jnp.asarray(y)
-    y = y.astype(outputs.dtype) if jnp.issubdtype(y.dtype, jnp.floating) else y
-    each = lambda output, y: loss.each(output[None], y[None], axes)[0]
-    A = jax.vmap(jax.hessian(each))(outputs, y)
-    k = outputs[0].size
     # A is positive semidefinite for convex losses, up to rounding, which is cut off.
-    values, vectors = dense.eigh(A.reshape(len(outputs), k, k))
+    values, vectors = dense.eigh(blocks)
     roots = jnp.sqrt(jnp.maximum(values, 0))
     return jnp.einsum("nij,nj,nkj->nik", vectors, roots, vectors)
 
@@ -266,12 +305,14 @@ def weighted(kernel: Array, roots: Array) -> Array:
 
 
 def _exact(
-    model: Any, x: ArrayLike, y: ArrayLike, loss: AbstractLoss, tolerance: float
+    model: Any, x: ArrayLike, y: ArrayLike, loss: Any, tolerance: float, progress: Any
 ) -> tuple[Any, float | None, str]:
     if is_traced(model, x, y):  # Lanczos iteration stops by the values, which are not known here
         top = hessian_top(model, x, y, loss=loss)
         return top.values[0], None, top.convention
     model, x, mean = prepared(model, x, y, loss)
-    found = eigen(product_of(model, x, mean), start_of(model), tolerance=tolerance)
+    product = product_of(model, x, mean)
+    with progressing(product, x, progress, "Hessian", most_products(model)) as product:
+        found = eigen(product, start_of(model), tolerance=tolerance)
     top = float(known(model, "Hessian", found.values)[0])
     return top, found.residuals[0], convention_of(model, x, mean)

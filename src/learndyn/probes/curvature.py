@@ -9,26 +9,28 @@ import numpy as np
 
 from learndyn.models import as_model
 from learndyn.numerics import dense
-from learndyn.numerics.lanczos import eigen, formed, outermost, spectral_norm, tridiagonal
+from learndyn.numerics.lanczos import eigen, outermost, spectral_norm, tridiagonal
 from learndyn.numerics.vectors import as_numpy
 from learndyn.probes.arguments import (
     ArrayLike,
+    LossLike,
     checked_inputs,
     is_traced,
     known,
     output_shape,
     part_of,
 )
+from learndyn.probes.batches import progressing
 from learndyn.probes.hessian import (
     at_kinks,
     convention_of,
     formed_hessian,
+    most_products,
     operator_of,
     prepared,
     product_of,
     start_of,
 )
-from learndyn.problems import AbstractLoss
 from learndyn.runtime.checks import non_negative, one_of, positive_int, seed
 from learndyn.runtime.types import Array, Number
 
@@ -123,13 +125,14 @@ class OutputHessianNorm(NamedTuple):
 def hessian_top(
     model: Any,
     x: ArrayLike,
-    y: ArrayLike,
+    y: ArrayLike | None = None,
     *,
-    loss: AbstractLoss | None = None,
+    loss: LossLike = None,
     k: int = 1,
     which: str = "largest",
     tolerance: Number = 1e-3,
     basis: int | None = None,
+    progress: Any = False,
 ) -> HessianTop:
     """The k outermost eigenvalues of the Hessian of the mean loss, with their vectors.
 
@@ -139,14 +142,16 @@ def hessian_top(
 
     Args:
         model: a `Model`, or an equinox or PyTorch module.
-        x: inputs, (n, …).
+        x: inputs, (n, …), or batches of examples: a DataLoader, another iterable of pairs (x, y),
+            or a function that returns one; y is None then.
         y: targets or labels.
-        loss: None is `SquaredLoss(0.5)`.
+        loss: None is `SquaredLoss(0.5)`; also your own, see docs/formats.md.
         k: number of eigenvalues.
         which: "largest", "smallest", or "both": k at each end.
         tolerance: relative tolerance of eigenvalues; 0 is machine precision.
         basis: number of vectors of weights that are held at most; None for 2 k + 18 (4 k + 18 for
             both ends), or fewer if less memory is free.
+        progress: whether to show progress, or a function of the fraction done.
 
     Returns:
         Values (descending), residuals, vectors, and the convention. If no tolerance is reached, as
@@ -168,10 +173,11 @@ def hessian_top(
         values, vectors = dense.eigh(formed_hessian(model, x, mean))
         outer = outermost(np.zeros(model.size), which, k)
         return HessianTop(values[outer], np.zeros(len(outer)), vectors[:, outer].T, convention)
-    found = eigen(
-        product_of(model, x, mean), start_of(model), k,
-        which=which, tolerance=tolerance, basis=basis,
-    )  # fmt: skip
+    sought, product = 2 * k if which == "both" else k, product_of(model, x, mean)
+    with progressing(product, x, progress, "Hessian", most_products(model, sought)) as product:
+        found = eigen(
+            product, start_of(model, sought), k, which=which, tolerance=tolerance, basis=basis
+        )  # fmt: skip
     values = known(model, "Hessian", found.values.astype(model.dtype))
     return HessianTop(values, found.residuals, found.vectors, convention)
 
@@ -179,48 +185,55 @@ def hessian_top(
 def hessian_trace(
     model: Any,
     x: ArrayLike,
-    y: ArrayLike,
+    y: ArrayLike | None = None,
     *,
-    loss: AbstractLoss | None = None,
+    loss: LossLike = None,
     draws: int | None = 100,
     key: int = 0,
+    progress: Any = False,
 ) -> Trace:
     """The trace of the Hessian of the mean loss, by random signs (Hutchinson's estimator).
 
     Args:
         model: a `Model`, or an equinox or PyTorch module.
-        x: inputs, (n, …).
+        x: inputs, (n, …), or batches of examples: a DataLoader, another iterable of pairs (x, y),
+            or a function that returns one; y is None then.
         y: targets or labels.
-        loss: None is `SquaredLoss(0.5)`.
+        loss: None is `SquaredLoss(0.5)`; also your own, see docs/formats.md.
         draws: number of vectors of random signs, at least 2; None gives the exact trace, by one
             product per weight.
         key: seed.
+        progress: whether to show progress, or a function of the fraction done.
 
     Returns:
         The trace and its standard error.
     """
     model, x, mean = prepared(model, x, y, loss)
     operator, convention = operator_of(model, x, mean), convention_of(model, x, mean)
-    if draws is None:
-        return Trace(float(np.trace(formed(operator))), 0.0, convention)
-    draws = positive_int("draws", draws)
-    if draws < 2:
+    products = model.size if draws is None else positive_int("draws", draws)
+    if products < 2 and draws is not None:
         raise ValueError(f"draws: got {draws}; allowed are at least 2, or None")
     rng = np.random.default_rng(seed("key", key))
-    signs = (_signs(rng, model) for _ in range(draws))
-    samples = np.array([float(v @ operator.matvec(v)) for v in signs])
+    with progressing(operator.matvec, x, progress, "trace", products) as product:
+        if draws is None:
+            units = (unit for unit in np.eye(model.size, dtype=model.dtype))
+            exact = sum(float(product(unit)[i]) for i, unit in enumerate(units))
+            return Trace(exact, 0.0, convention)
+        signs = (_signs(rng, model) for _ in range(draws))
+        samples = np.array([float(v @ product(v)) for v in signs])
     return Trace(float(samples.mean()), float(samples.std(ddof=1) / np.sqrt(draws)), convention)
 
 
 def spectral_density(
     model: Any,
     x: ArrayLike,
-    y: ArrayLike,
+    y: ArrayLike | None = None,
     *,
-    loss: AbstractLoss | None = None,
+    loss: LossLike = None,
     draws: int = 10,
     steps: int = 80,
     key: int = 0,
+    progress: Any = False,
 ) -> SpectralDensity:
     """The density of eigenvalues of the Hessian of the mean loss, by stochastic Lanczos.
 
@@ -230,12 +243,14 @@ def spectral_density(
 
     Args:
         model: a `Model`, or an equinox or PyTorch module.
-        x: inputs, (n, …).
+        x: inputs, (n, …), or batches of examples: a DataLoader, another iterable of pairs (x, y),
+            or a function that returns one; y is None then.
         y: targets or labels.
-        loss: None is `SquaredLoss(0.5)`.
+        loss: None is `SquaredLoss(0.5)`; also your own, see docs/formats.md.
         draws: number of start vectors.
         steps: products per start vector, at most the number of weights.
         key: seed.
+        progress: whether to show progress, or a function of the fraction done.
 
     Returns:
         Point masses; `at` turns them into a curve.
@@ -243,12 +258,14 @@ def spectral_density(
     draws, steps = positive_int("draws", draws), positive_int("steps", steps)
     model, x, mean = prepared(model, x, y, loss)
     rng, product = np.random.default_rng(seed("key", key)), product_of(model, x, mean)
-    values, masses = np.zeros((2, draws, min(steps, model.size)))
-    for i in range(draws):
-        last = tridiagonal(product, model.on_device(_signs(rng, model)), steps)
-        known(model, "Hessian", last.diagonal)
-        ritz, vectors = last.eigen()  # fewer if the Krylov space is exhausted
-        values[i, : len(ritz)], masses[i, : len(ritz)] = ritz, vectors[0] ** 2
+    steps = min(steps, model.size)
+    values, masses = np.zeros((2, draws, steps))
+    with progressing(product, x, progress, "density", draws * steps) as product:
+        for i in range(draws):
+            last = tridiagonal(product, model.on_device(_signs(rng, model)), steps)
+            known(model, "Hessian", last.diagonal)
+            ritz, vectors = last.eigen()  # fewer if the Krylov space is exhausted
+            values[i, : len(ritz)], masses[i, : len(ritz)] = ritz, vectors[0] ** 2
     return SpectralDensity(values, masses, convention_of(model, x, mean))
 
 

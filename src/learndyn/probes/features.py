@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from learndyn.models import as_model
+from learndyn.models.inputs import Inputs, shapes_of
 from learndyn.models.module import is_module
 from learndyn.networks import AbstractNetwork
 from learndyn.probes.arguments import (
@@ -19,10 +20,12 @@ from learndyn.probes.arguments import (
     output_shape,
     untraced,
 )
+from learndyn.probes.batches import inputs_of_each, is_batches, repeatable
 from learndyn.problems import Gaussian, Isotropic, Spectrum
 from learndyn.runtime.checks import a_kind, flag, instance, positive_int, seed
 from learndyn.runtime.memory import memory
 from learndyn.runtime.precision import compiled_in_float64
+from learndyn.runtime.progress import reporting
 from learndyn.runtime.types import Array
 
 SHARE = 4  # a matrix may take one SHARE-th of the memory
@@ -47,15 +50,17 @@ class Egop:
         return np.asarray(self.value, dtype)
 
 
-def agop(model: Any, x: Any, *, factor: bool = False) -> Array:
+def agop(model: Any, x: Any, *, factor: bool = False, progress: Any = False) -> Array:
     """The average gradient outer product (1/n) Σ_i Σ_a ∇f_a(x_i) ∇f_a(x_i)ᵀ, ∇ = ∂/∂input.
 
     Eq. 4.5 of zhu2024catapults, summed over outputs a.
 
     Args:
         model: a `Model`, a module, or a JAX function of one example.
-        x: inputs, (n, …), flattened to d numbers each.
+        x: inputs, (n, …), flattened to d numbers each, or batches of inputs: a DataLoader (targets
+            are left out), another iterable, or a function that returns one.
         factor: whether to return the factor F with FᵀF = AGOP instead, for large d.
+        progress: whether to show progress over batches, or a function of the fraction done.
 
     Returns:
         (d, d), or (n·k, d) for k outputs.
@@ -67,15 +72,37 @@ def agop(model: Any, x: Any, *, factor: bool = False) -> Array:
         [[4.0, 2.0], [2.0, 1.0]]
     """
     flag("factor", factor)
-    x = checked_inputs("x", x)
+    if is_batches(x):
+        return _of_batches(model, repeatable(x), factor, progress)
+    rows = _rows(model, checked_inputs("x", x), factor)
+    return rows if factor else rows.T @ rows
+
+
+def _rows(model: Any, x: Any, factor: bool, count: int | None = None) -> Array:
+    """The gradients of all outputs, each divided by the root of the number of examples."""
+    x = by_itself(x)
     d, size = x[0].size, np.dtype(np.float64).itemsize
     if not factor and d**2 * size > memory() // SHARE:
         gib = d**2 * size / 2**30
         raise ValueError(
             f"x: got {d} inputs, a matrix of {gib:.3g} GiB; allowed here is factor=True"
         )
-    rows = slopes(model, x).reshape(-1, d) / len(x) ** 0.5
-    return rows if factor else rows.T @ rows
+    return slopes(model, x).reshape(-1, d) / (len(x) if count is None else count) ** 0.5
+
+
+def _of_batches(model: Any, source: Any, factor: bool, progress: Any) -> Array:
+    sizes = [len(x) for x in inputs_of_each(source)]
+    if not sizes:
+        raise ValueError("x: got no batches; allowed is at least one")
+    rows, total, dtype = [], 0.0, None
+    with reporting(progress, "AGOP") as report:
+        for i, x in enumerate(inputs_of_each(source)):
+            part = _rows(model, x, factor, sum(sizes))
+            report(min(1.0, (i + 1) / len(sizes)))
+            rows.append(part) if factor else None
+            dtype, wide = part.dtype, part.astype(np.float64)  # sums of many batches
+            total = total + (0.0 if factor else wide.T @ wide)
+    return np.concatenate(rows) if factor else np.asarray(total, dtype)
 
 
 def egop(function: Any, inputs: Any = None, *, draws: int = 10_000, key: int = 0) -> Egop:
@@ -193,6 +220,13 @@ def effective_rank(matrix: Array) -> Any:
     if not is_traced(matrix) and not np.any(matrix):
         raise ValueError("matrix: got only zeros; allowed is a nonzero matrix")
     return matrix.trace() ** 2 / (matrix**2).sum()
+
+
+def by_itself(x: Any) -> Array:
+    """The only array of inputs, or a one-line error."""
+    if isinstance(x, Inputs):
+        raise ValueError(f"x: got arrays of {shapes_of(x)}; allowed is one array of floats")
+    return x
 
 
 def slopes(model: Any, x: Array) -> Array:

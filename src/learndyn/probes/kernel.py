@@ -1,7 +1,8 @@
 """The tangent kernel K = J Jᵀ, J = ∂outputs/∂weights, and quantities that follow from it."""
 
+import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Set
 from typing import Any, NamedTuple
 
 import jax
@@ -11,10 +12,12 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from learndyn.models import as_model
+from learndyn.models.inputs import Inputs, joined, shapes_of
 from learndyn.numerics import dense
 from learndyn.numerics.lanczos import top_eigen
 from learndyn.probes.arguments import (
     ArrayLike,
+    LossLike,
     MeanLoss,
     as_array,
     checked_inputs,
@@ -24,7 +27,8 @@ from learndyn.probes.arguments import (
     output_shape,
     part_of,
 )
-from learndyn.problems import AbstractLoss, SquaredLoss
+from learndyn.probes.batches import inputs_of_each, repeatable
+from learndyn.problems import SquaredLoss
 from learndyn.problems.losses import loss_given
 from learndyn.runtime.checks import a_kind, instance, non_negative, one_of
 from learndyn.runtime.types import Array, Number
@@ -75,8 +79,8 @@ def ntk(model: Any, x: ArrayLike, x2: ArrayLike | None = None) -> Array:
     """
     model, x = as_model(model), checked_inputs("x", x)
     x2 = None if x2 is None else checked_inputs("x2", x2)
-    if x2 is not None and x2.shape[1:] != x.shape[1:]:
-        raise ValueError(f"x2: got shape {x2.shape}; allowed are inputs of shape {x.shape[1:]}")
+    if x2 is not None and _each(x2) != _each(x):
+        raise ValueError(f"x2: got {shapes_of(x2)}; allowed are inputs like x, of {shapes_of(x)}")
     output_shape(model, x)
     try:
         kernel = known(model, "kernel", model.kernel(x, x2))
@@ -93,8 +97,9 @@ def kernel_operator(model: Any, x: ArrayLike | Iterable[ArrayLike]) -> LinearOpe
 
     Args:
         model: a `Model`, or an equinox or PyTorch module.
-        x: inputs, (n, …), or batches of inputs: a list, or any iterable that can be iterated
-            repeatedly (twice per product). The batches of a generator are kept in memory.
+        x: inputs, (n, …), or batches of inputs: a list, a DataLoader (targets are left out), any
+            iterable that can be iterated repeatedly (twice per product), or a function that returns
+            one. The batches of a generator are kept in memory.
 
     Returns:
         A `scipy.sparse.linalg.LinearOperator`, (n·k, n·k), rows ordered by example, then output.
@@ -157,7 +162,7 @@ def ntk_spectrum(
         >>> ld.ntk_spectrum(model, np.eye(4), k=2).round(6).tolist()
         [0.25, 0.25]
     """
-    model, tolerance = as_model(model), non_negative("tolerance", tolerance)
+    model, tolerance, x = as_model(model), non_negative("tolerance", tolerance), joined(x)
     if is_traced(model) or (_is_array(x) and is_traced(x)):
         values = dense.eigh(as_matrix(ntk(model, x)))[0][::-1]
         return values[: part_of("k", k, len(values), "eigenvalues")]
@@ -223,7 +228,7 @@ def pl_constant(model: Any, x: ArrayLike) -> Array:
 
 
 def split_loss(
-    model: Any, x: ArrayLike, y: ArrayLike, *, loss: AbstractLoss | None = None, s: int
+    model: Any, x: ArrayLike, y: ArrayLike, *, loss: LossLike = None, s: int
 ) -> SplitLoss:
     """The loss inside and outside the top s eigenspaces of the tangent kernel.
 
@@ -281,8 +286,13 @@ def _spectral(matrix: Array) -> Array:
     return abs(np.linalg.eigvalsh(matrix)).max()
 
 
+def _each(x: Any) -> Any:
+    """The shapes of the inputs of one example."""
+    return jax.tree.map(lambda array: np.shape(array)[1:], x)
+
+
 def _is_array(x: Any) -> bool:
-    return isinstance(x, np.ndarray | jax.Array) or hasattr(x, "detach")  # a tensor of PyTorch
+    return isinstance(x, np.ndarray | jax.Array | Inputs) or hasattr(x, "detach")  # a tensor
 
 
 def _is_iterable(x: Any) -> bool:
@@ -294,13 +304,21 @@ def _is_iterable(x: Any) -> bool:
 
 def _batches(x: Any) -> Any:
     """Batches of inputs, as an iterable that can be iterated repeatedly."""
+    x = joined(x)
     if _is_array(x):
         x = checked_inputs("x", x)
         return [x[i : i + BATCH] for i in range(0, len(x), BATCH)]
-    if isinstance(x, str | bytes | Mapping | Set) or not _is_iterable(x):
+    if isinstance(x, str | bytes | Set) or not (callable(x) or _is_iterable(x)):
         raise ValueError(f"x: got {a_kind(x)}; allowed is an array, or an iterable of batches")
-    if isinstance(x, Iterator):  # can be read only once
-        x = list(x)
-    if isinstance(x, list | tuple):
-        return [checked_inputs("x", batch) for batch in x]
-    return x
+    source = repeatable(x)
+    return list(inputs_of_each(source)) if isinstance(source, list | tuple) else _Each(source)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Each:
+    """The inputs of every batch of a source, at every iteration anew."""
+
+    source: Any
+
+    def __iter__(self) -> Iterator[Any]:
+        return inputs_of_each(self.source)

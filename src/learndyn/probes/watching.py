@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from learndyn.models import Model
 from learndyn.models.model import inputs_of
 from learndyn.numerics.subspace import followed, top_of
-from learndyn.probes.arguments import output_shape
+from learndyn.probes.arguments import MeanLoss, output_shape
 from learndyn.probes.critical import curvature_roots, weighted
 from learndyn.probes.optimisers.rules import Threshold, moved_by, threshold_of
 from learndyn.problems import AbstractProblem, SquaredLoss
@@ -123,7 +123,7 @@ class Watched(AbstractStepProbe):
             # The curvature is a multiple of the kernel.
             values["factor"] = jnp.asarray(2 * problem.loss.scale / len(x), K.dtype)
         else:
-            parts["curvature"] = _curvature(problem, own, output, y, step.batch, counted)
+            parts["curvature"] = _curvature(problem, own, output, y, step.batch)
         if self.s > 1:  # decomposed later, with those of other readings
             return values | parts, memory
         rows = _rows(step.batch, len(K), len(x))
@@ -190,18 +190,16 @@ def _curvature(
     output: Array,
     y: Array,
     batch: Array | None,
-    counted: Array | None,
 ) -> Array:
-    """A^½ K A^½/b of b examples, with the nonzero eigenvalues of the Gauss-Newton part."""
+    """A^½ K A^½ with the curvature A of the mean loss: it has the Gauss-Newton eigenvalues."""
     if batch is not None:
         rows = _rows(batch, len(K), len(output))
         K, output, y = K[rows][:, rows], output[batch], y[batch]
-        counted = None if counted is None else counted[batch]
     if isinstance(problem.loss, SquaredLoss):
         return K * (2 * jnp.asarray(problem.loss.scale, K.dtype) / len(output))
-    n = len(output) if counted is None else jnp.maximum(jnp.sum(counted), 1).astype(K.dtype)
+    roots = curvature_roots(MeanLoss(problem.loss, y).blocks(output))
     shape = len(output), len(K) // len(output)
-    return weighted(K.reshape(*shape, *shape), curvature_roots(problem.loss, output, y)) / n
+    return weighted(K.reshape(*shape, *shape), roots)
 
 
 def _preconditioned(model: Model, limit: Threshold, x: Array) -> tuple[Any, Any, Array]:

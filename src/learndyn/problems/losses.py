@@ -1,6 +1,7 @@
 """Losses of outputs and targets, summed over outputs."""
 
 import abc
+import math
 from typing import Any
 
 import equinox as eqx
@@ -40,9 +41,6 @@ class AbstractLoss(Value):
     def check_network(self, network: AbstractNetwork) -> None:
         """Raises a ValueError if the network's outputs do not fit the loss."""
 
-    def check_outputs(self, shape: tuple[int, ...]) -> None:
-        """Raises a ValueError if outputs of a given shape per example do not fit the loss."""
-
     def check_numbers(self, name: str, target: np.ndarray) -> None:
         """Raises a ValueError if numbers, (examples, …), are not valid targets of the loss."""
 
@@ -52,14 +50,27 @@ class AbstractLoss(Value):
         return True
 
     def counted(self, target: Array) -> Array | None:
-        """Which examples enter the mean, as bools (examples,); None if all do."""
+        """Which labels enter the mean, as bools of their shape; None if all do."""
         return None
+
+    def positions(self, shape: tuple[int, ...]) -> int:
+        """The number of terms that one example has in the mean, by the shape of its outputs."""
+        return 1
+
+    def terms(self, target: Array) -> int:
+        """The number of terms of the mean."""
+        return len(target)
+
+    def label_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of one example's labels, by that of its outputs."""
+        return ()
 
     def __call__(self, output: Array, target: Array, axes: int) -> Array:
         """The mean over the examples that count; 0 if there are none."""
         losses, counted = self.each(output, target, axes), self.counted(target)
         if counted is None:
-            return jnp.mean(losses)
+            positions = self.positions(output.shape[output.ndim - axes :])
+            return jnp.mean(losses) if positions == 1 else jnp.mean(losses) / positions
         return jnp.sum(losses) / jnp.maximum(jnp.sum(counted), 1).astype(losses.dtype)
 
 
@@ -90,7 +101,9 @@ class CrossEntropy(AbstractLoss):
     """−log of the probability that the softmax of the outputs gives to the label.
 
     Targets may also be probabilities of all classes. A single output is the logit of label 1;
-    targets that are floats are then −1 and +1.
+    targets that are floats are then −1 and +1. Classes are the last axis of outputs with several
+    axes, (examples, tokens, classes); each of the others has its own label, and the mean is over
+    all labels.
 
     Args:
         ignore_index: a label whose examples are ignored: their loss is 0, and the mean is over the
@@ -114,12 +127,28 @@ class CrossEntropy(AbstractLoss):
     def counted(self, target: Array) -> Array | None:
         return None if self.counts_all or not is_labels(target) else target != self.ignore_index
 
+    def positions(self, shape: tuple[int, ...]) -> int:
+        return math.prod(shape[:-1])
+
+    def terms(self, target: Array) -> int:
+        counted = self.counted(target)
+        if counted is not None:
+            return int(counted.sum())
+        several = is_labels(target) or target.ndim < 2  # numbers have an axis of classes besides
+        return target.size if several else math.prod(target.shape[:-1])
+
+    def label_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return shape[:-1]
+
     def each(self, output: Array, target: Array, axes: int) -> Array:
         counted = self.counted(target)
         if counted is None:
-            return self._each(output, target, axes)
-        # Ignored labels may be out of range, −100 for instance: 0 takes their place as an index.
-        return jnp.where(counted, self._each(output, jnp.where(counted, target, 0), axes), 0)
+            losses = self._each(output, target, axes)
+        else:
+            # Ignored labels may be out of range, −100 for instance: 0 is used as an index.
+            inside = jnp.where(counted, target, 0)
+            losses = jnp.where(counted, self._each(output, inside, axes), 0)
+        return jnp.sum(losses, axis=tuple(range(1 - axes, 0))) if axes > 1 else losses
 
     def _each(self, output: Array, target: Array, axes: int) -> Array:
         if axes == 0 or output.shape[-1] == 1:
@@ -130,13 +159,6 @@ class CrossEntropy(AbstractLoss):
         if is_labels(target):
             return -jnp.take_along_axis(logs, target[..., None], axis=-1)[..., 0]
         return -jnp.sum(target * logs, axis=-1)
-
-    def check_outputs(self, shape: tuple[int, ...]) -> None:
-        if len(shape) > 1:
-            raise ValueError(
-                f"outputs: got shape {shape} for each example; allowed with CrossEntropy is one "
-                "axis of classes"
-            )
 
     def check_numbers(self, name: str, target: np.ndarray) -> None:
         if target.ndim == 1 or target.shape[-1] == 1:
@@ -185,7 +207,7 @@ def as_outputs(output: Array, target: Array, axes: int) -> Array:
     return jax.nn.one_hot(target, output.shape[-1], dtype=output.dtype)
 
 
-def loss_given(loss: AbstractLoss | None, loss_scale: Number | None) -> AbstractLoss:
+def loss_given(loss: Any, loss_scale: Number | None) -> AbstractLoss:
     """The loss from two arguments: a loss, or the scale of a squared loss."""
     if loss is not None and loss_scale is not None:
         raise ValueError("loss_scale: got a number as well as `loss`; allowed is one of the two")

@@ -17,7 +17,8 @@ def checked_targets(
 ) -> Array:
     """Targets in the form that a loss needs, or a one-line error.
 
-    Integers are labels if there is one per example, and numbers otherwise. The values of targets
+    Integers are labels if there is one per example, or with a cross-entropy one per token of
+    outputs (tokens, classes), and numbers otherwise. The values of targets
     that are being traced are unknown and not checked.
 
     Args:
@@ -27,13 +28,13 @@ def checked_targets(
         shape: of the outputs for one example; None if the network is not known yet.
 
     Returns:
-        Labels as int32, (examples,), or floats.
+        Labels as int32, or floats.
     """
-    floats = jnp.issubdtype(y.dtype, jnp.floating)
-    labels, known = not floats and y.ndim == 1, not isinstance(y, jax.core.Tracer)
+    floats, known = jnp.issubdtype(y.dtype, jnp.floating), not isinstance(y, jax.core.Tracer)
+    each = () if shape is None else loss.label_shape(shape)
+    labels = not floats and y.shape[1:] in ((), each)
     if shape is not None:
-        loss.check_outputs(shape)
-        _check_shape(name, y.shape, labels, shape)
+        _check_shape(name, y.shape, labels, shape, each)
     if known and labels:
         _check_labels(name, np.asarray(y), loss, shape)
     if known and not labels:
@@ -41,12 +42,16 @@ def checked_targets(
     return y if floats else y.astype(np.int32 if labels else float)
 
 
-def _check_shape(name: str, came: tuple[int, ...], labels: bool, shape: tuple[int, ...]) -> None:
-    if labels and len(shape) > 1:
+def _check_shape(
+    name: str, came: tuple[int, ...], labels: bool, shape: tuple[int, ...], each: tuple[int, ...]
+) -> None:
+    if labels and len(shape) > 1 and came[1:] != each:
         raise ValueError(
-            f"outputs: got shape {shape} for each example beside integer labels; allowed is a "
-            "scalar or one axis of classes"
+            f"outputs: got shape {shape} for each example beside integer labels {came}; allowed is "
+            "a scalar or one axis of classes, or for CrossEntropy one label per token"
         )
+    if labels and len(shape) > 1:
+        return
     long = lambda axes: tuple(n for n in axes if n != 1)  # axes of length one are ignored
     flat = math.prod(came[1:]) == math.prod(shape) and len(long(came[1:])) <= 1
     if not labels and not flat and long(came[1:]) != long(shape):
@@ -71,7 +76,7 @@ def _check_labels(
             f"{left_out if isinstance(loss, CrossEntropy) else ''}"
         )
     # A single output has two labels, 0 and 1; without a network, int32 is the only bound.
-    classes = 2**31 if shape is None else max(math.prod(shape), 2)
+    classes = 2**31 if shape is None else max(math.prod(shape[-1:]), 2)
     if high >= classes:
         allowed, outputs = f"the labels 0 to {classes - 1}", f"{classes} outputs"
         if shape is not None and math.prod(shape) == 1:

@@ -31,6 +31,23 @@ def free_memory(array: Any) -> int:
     return _of_host() // 2  # the same at every call, so that results are
 
 
+def check_weights_fit(array: Any, weights: int, vectors: int, why: str) -> None:
+    """Raises a ValueError if so many vectors of a model's weights exceed the free memory.
+
+    Args:
+        array: one of the weights, which has their device and precision.
+        weights: how many weights there are.
+        vectors: how many vectors of them are needed.
+        why: what for, in words.
+    """
+    needed, allowed = vectors * weights * array[:1].nbytes, free_memory(array)
+    if needed > allowed:
+        raise ValueError(
+            f"model: got {weights} weights, of which {why} takes {needed / 2**30:.3g} GiB; allowed "
+            f"here are {allowed / 2**30:.3g} GiB"
+        )
+
+
 def _of_host() -> int:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

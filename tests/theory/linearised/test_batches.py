@@ -17,19 +17,16 @@ RUNS = 2000
 ALLOWED = 4.0  # standard errors, of 2 sets at 4 correlated times
 
 
-@pytest.fixture(scope="module", params=RULES)
-def case(request, twin):
-    system = twin(RULES[request.param])
+@pytest.mark.parametrize("runs", [RUNS, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rule", RULES)
+def test_mean_losses_are_those_of_many_runs(twin, rule, runs):
+    system, number = twin(RULES[rule]), runs
     theory = ld.solve(system, TIMES, fluctuations=True)
-    return system, theory, ld.simulate(system, TIMES, runs=RUNS, key=7, dtype="float64")
-
-
-def test_mean_losses_are_those_of_many_runs(case):
-    _, theory, runs = case
+    runs = ld.simulate(system, TIMES, runs=number, key=7, dtype="float64")
     assert theory.attrs["coverage"] == "exact"
     for name in ("error", "test_error"):
         spread = runs[name].std("run", ddof=1).values
-        z = (runs[name].mean("run") - theory[name]).values[1:] / spread[1:] * np.sqrt(RUNS)
+        z = (runs[name].mean("run") - theory[name]).values[1:] / spread[1:] * np.sqrt(number)
         assert np.abs(z).max() < ALLOWED
         np.testing.assert_allclose(theory[f"{name}_std"][1:], spread[1:], rtol=0.2)
 

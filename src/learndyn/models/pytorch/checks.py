@@ -5,13 +5,20 @@ from typing import Any
 
 import numpy as np
 
-from learndyn.models.pytorch.evaluation import nn, torch
+from learndyn.models.pytorch.evaluation import HALF, nn, torch
 
 # Layers that draw random numbers in training mode, if their dropout probability is positive.
 RANDOM = (nn.modules.dropout._DropoutNd, nn.MultiheadAttention, nn.RNNBase)
 EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 PARALLEL = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 PRECISIONS = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
+
+
+def unwrapped(module: Any) -> Any:
+    """The module inside of `torch.compile`, DataParallel and DistributedDataParallel."""
+    while isinstance(module, PARALLEL) or hasattr(module, "_orig_mod"):
+        module = module.module if isinstance(module, PARALLEL) else module._orig_mod
+    return module
 
 
 def checked(module: Any) -> Any:
@@ -25,7 +32,8 @@ def checked(module: Any) -> Any:
     precisions = {w.dtype for w in module.parameters() if w.requires_grad}
     if not precisions:
         raise ValueError("weights: got none with requires_grad; allowed is at least one")
-    if len(precisions) != 1 or not precisions <= set(PRECISIONS):
+    wide = precisions - set(HALF)
+    if len(wide) > 1 or not wide <= set(PRECISIONS):
         came = " and ".join(sorted(str(d).removeprefix("torch.") for d in precisions))
         raise ValueError(f"weights: got {came}; allowed is one precision, float32 or float64")
     devices = sorted({str(t.device) for t in (*module.parameters(), *module.buffers())})

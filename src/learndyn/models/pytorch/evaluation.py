@@ -3,13 +3,20 @@
 import collections
 import contextlib
 import dataclasses
+import functools
 import importlib
 import inspect
 import sys
 import types
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 from unittest import mock
+
+import jax
+
+from learndyn.models.inputs import Inputs, apart, applied, chosen
+from learndyn.runtime.checks import a_kind
 
 # Imported by name, as Any: type checkers would need the types of PyTorch, which is optional.
 torch: Any = importlib.import_module("torch")
@@ -17,23 +24,48 @@ nn = torch.nn
 functional = importlib.import_module("torch.nn.functional")
 checkpoints = importlib.import_module("torch.utils.checkpoint")
 overrides = importlib.import_module("torch.overrides")
+pytree = importlib.import_module("torch.utils._pytree")
 EMBEDDINGS = (functional.embedding, functional.embedding_bag)
 CONTAINERS = (dict, list, set, collections.deque)
 DEVICES = ("cpu", "cuda", "mps", "xpu")
+HALF = (torch.float16, torch.bfloat16)
+NARROWING = (torch.Tensor.half, torch.Tensor.bfloat16)
+# `torch.func.vmap` takes them apart.
+pytree.register_pytree_node(
+    Inputs, jax.tree.flatten, lambda leaves, structure: jax.tree.unflatten(structure, leaves)
+)
 
 
 def trainable(module: Any) -> dict[str, Any]:
-    """The weights: copies of the parameters that require gradients; shared ones occur once."""
+    """The weights: copies of the parameters that require gradients; shared ones occur once.
+
+    Those in half precision become float32, or float64 if others are.
+    """
     with torch.inference_mode(False), torch.no_grad():
-        return {n: p.detach().clone() for n, p in module.named_parameters() if p.requires_grad}
+        own = {n: p.detach().clone() for n, p in module.named_parameters() if p.requires_grad}
+    wide = {w.dtype for w in own.values()} - set(HALF)
+    if len(wide) < len({w.dtype for w in own.values()}):
+        say_wide("weights")
+        own = {n: w.to(next(iter(wide), torch.float32)) for n, w in own.items()}
+    return own
+
+
+@functools.cache
+def say_wide(what: str) -> None:
+    """Warns, once for every reason, that half precision is not used."""
+    warnings.warn(
+        f"model: got {what} in half precision; probes compute them in float32", stacklevel=2
+    )
 
 
 def call(module: Any, weights: Mapping[str, Any], x: Any) -> Any:
     """Outputs at given weights, (examples, …); the module is not changed."""
     before, drawn = _generator_states(x), False
+    precision = next(iter(weights.values())).dtype
     try:
-        with _holding(module, weights), _Derivable(x.device.type):
-            outputs = module(x.clone())  # modules may change their inputs
+        with _holding(module, weights, precision), _Derivable(x.device.type, precision):
+            # Modules may change their inputs.
+            outputs = chosen(applied(module, apart(x.clone())), getattr(x, "output", None))
     finally:
         after = _generator_states(x)
         drawn = not all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
@@ -45,22 +77,23 @@ def call(module: Any, weights: Mapping[str, Any], x: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _holding(module: Any, weights: Mapping[str, Any]) -> Iterator[None]:
+def _holding(module: Any, weights: Mapping[str, Any], precision: Any) -> Iterator[None]:
     """Puts weights, and copies of all other tensors, into a module for the time of one call.
 
     They replace the module's own tensors wherever a part holds them: as parameters, as buffers, in
-    plain attributes and in containers. Afterwards everything is restored, including attributes that
-    the call changed. A part that is used in several places is treated once.
+    plain attributes and in containers. Copies of tensors in half precision have that of the
+    weights. Afterwards everything is restored, including attributes that the call changed. A part
+    that is used in several places is treated once.
     """
     own: dict[int, Any] = {}
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-        own[id(tensor)] = weights[name] if name in weights else tensor.detach().clone()
+        own[id(tensor)] = weights[name] if name in weights else _copy(tensor, precision)
     parts = [vars(part) for part in module.modules()]
     kept = [(attributes, dict(attributes), _contents(attributes)) for attributes in parts]
     try:
         for attributes, _, containers in kept:
             for container in (attributes, *(c for c, _ in containers)):
-                _replace(container, own)
+                _replace(container, own, precision)
             # Backward hooks may change gradients, which would then not be derivatives.
             attributes.update(_backward_hooks={}, _backward_pre_hooks={})
         yield
@@ -95,7 +128,12 @@ def _contents(attributes: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     return list(found.values())
 
 
-def _replace(container: Any, own: dict[int, Any]) -> None:
+def _copy(tensor: Any, precision: Any) -> Any:
+    copied = tensor.detach().clone()
+    return copied.to(precision) if copied.dtype in HALF else copied
+
+
+def _replace(container: Any, own: dict[int, Any], precision: Any) -> None:
     """Replaces the module's tensors by those in `own`, and all other tensors by copies."""
     if not container or isinstance(container, set):
         return
@@ -103,7 +141,7 @@ def _replace(container: Any, own: dict[int, Any]) -> None:
         container.items() if isinstance(container, dict) else enumerate(container)
     ):
         if isinstance(value, torch.Tensor):
-            container[place] = own[id(value)] if id(value) in own else value.detach().clone()
+            container[place] = own[id(value)] if id(value) in own else _copy(value, precision)
 
 
 class _Derivable(overrides.TorchFunctionMode):
@@ -111,21 +149,33 @@ class _Derivable(overrides.TorchFunctionMode):
 
     Args:
         device: the type of the device, such as "cpu".
+        precision: of the weights; it replaces half precision wherever the module asks for that.
     """
 
-    def __init__(self, device: str):
+    def __init__(self, device: str, precision: Any):
         super().__init__()
-        self.device = device
+        self.device, self.precision = device, precision
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if torch.is_autocast_enabled(self.device):
             raise ValueError(
-                "model: got one that calls torch.autocast; allowed is one that computes in the "
-                "precision of its weights"
+                "model: got one that calls torch.set_autocast_enabled; allowed is `with "
+                "torch.autocast(…)`, which is switched off"
             )
+        if func in NARROWING:
+            say_wide("operations")
+            return args[0].to(self.precision)
+        args, kwargs = tuple(map(self._wide, args)), kwargs or {}
+        kwargs = {name: self._wide(value) for name, value in kwargs.items()}
         if func in EMBEDDINGS:
-            return _embedding(func, inspect.signature(func).bind(*args, **(kwargs or {})))
-        return func(*args, **(kwargs or {}))
+            return _embedding(func, inspect.signature(func).bind(*args, **kwargs))
+        return func(*args, **kwargs)
+
+    def _wide(self, value: Any) -> Any:
+        if isinstance(value, torch.dtype) and value in HALF:
+            say_wide("operations")
+            return self.precision
+        return value
 
 
 def _embedding(function: Any, bound: inspect.BoundArguments) -> Any:
@@ -149,7 +199,10 @@ def _embedding(function: Any, bound: inspect.BoundArguments) -> Any:
 
 def _outputs(outputs: Any, x: Any) -> Any:
     if not isinstance(outputs, torch.Tensor):
-        raise ValueError(f"outputs: got a {type(outputs).__name__}; allowed is one tensor")
+        raise ValueError(
+            f"outputs: got {a_kind(outputs)}; allowed is one tensor, or as_model(module, "
+            "output=…), the key, index or attribute of one"
+        )
     if outputs.ndim == 0 or len(outputs) != len(x):
         came = f"shape {tuple(outputs.shape)} for {len(x)} examples"
         raise ValueError(f"outputs: got {came}; allowed is (examples, …)")
@@ -199,7 +252,7 @@ def derivatives() -> Iterator[None]:
     """A context in which operations have forward and backward derivatives, for any user settings.
 
     Compiled parts run uncompiled, checkpoints keep their intermediate values (which they would
-    otherwise recompute later, at other weights), and autocast is off.
+    otherwise recompute later, at other weights), and autocast is off, inside the module too.
     """
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # the fast path has no derivative
@@ -217,6 +270,13 @@ def derivatives() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fast)
 
 
+def _not_cast(context: Any) -> Any:
+    """Takes the place of `torch.autocast.__enter__`."""
+    if getattr(context, "_enabled", True):
+        say_wide("operations")
+    return context
+
+
 def _settings() -> Iterator[Any]:
     yield torch.inference_mode(False)
     yield torch.enable_grad()
@@ -228,5 +288,7 @@ def _settings() -> Iterator[Any]:
             yield mock.patch.object(checkpoints, name, kept)
     for device in filter(torch.is_autocast_enabled, DEVICES):
         yield torch.autocast(device, enabled=False)
+    leave = lambda *given: None
+    yield mock.patch.multiple(torch.autocast, __enter__=_not_cast, __exit__=leave)
     if "torch._dynamo" in sys.modules:  # else nothing is compiled
         yield torch.compiler.set_stance("force_eager")

@@ -11,12 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.models.dense_layers import ALLOWED, no_dense_layers
+from learndyn.models.inputs import Inputs, joined, shapes_of
 from learndyn.models.probeable import Loss
-from learndyn.models.pytorch.checks import PRECISIONS, checked
+from learndyn.models.pytorch.checks import PRECISIONS, checked, unwrapped
 from learndyn.models.pytorch.evaluation import call, derivatives, flat, nn, torch, trainable
 from learndyn.models.pytorch.kernel import graph_of, kernel
+from learndyn.models.pytorch.losses import TorchLoss, TorchMean
 from learndyn.networks.parts.affine import Affine
 from learndyn.networks.parts.dense_layers import DenseLayers, kind_of
+from learndyn.runtime.memory import check_weights_fit
 from learndyn.runtime.precision import in_float64
 from learndyn.runtime.types import Array
 from learndyn.tangent.kernel import check_fits
@@ -53,15 +56,23 @@ class TorchModel:
     Args:
         module: a `torch.nn.Module`, in eval mode if it behaves differently in training mode.
         weights: name → tensor; None for the module's own weights.
+        output: what counts of several outputs, see `models.inputs.chosen`.
     """
 
-    def __init__(self, module: Any, weights: Mapping[str, Any] | None = None):
-        self.module = checked(module)
-        self.weights = trainable(module) if weights is None else dict(weights)
+    def __init__(
+        self, module: Any, weights: Mapping[str, Any] | None = None, *, output: Any = None
+    ):
+        self.module = checked(unwrapped(module))
+        if weights is None:
+            own = [w for w in self.module.parameters() if w.requires_grad]
+            count = sum(w.numel() for w in own)
+            check_weights_fit(own[0].new_zeros(1), count, 1, "a copy")
+        self.weights = trainable(self.module) if weights is None else dict(weights)
+        self.output = output
         self._forwards = True  # whether Hessian products use forward over reverse mode
 
     def __call__(self, x: Any) -> np.ndarray:
-        return self.outputs(x)
+        return self.outputs(joined(x))
 
     def __repr__(self) -> str:
         return f"TorchModel({type(self.module).__name__}, {self.size} weights)"
@@ -79,8 +90,15 @@ class TorchModel:
     def dtype(self) -> Any:
         return PRECISIONS[self._first.dtype]
 
+    def own_loss(self, loss: Any) -> TorchLoss:
+        """A loss of PyTorch, for probes of this model."""
+        return loss if isinstance(loss, TorchLoss) else TorchLoss(loss)
+
     def placed(self) -> "TorchModel":
         return self
+
+    def held(self, x: Any) -> Any:
+        return self._inputs(x)
 
     def on_device(self, v: Any) -> Any:
         return self._like(v)
@@ -93,7 +111,7 @@ class TorchModel:
         except (RuntimeError, TypeError, IndexError) as error:
             why = str(error).strip().partition("\n")[0]
             raise ValueError(
-                f"x: got shape {tuple(np.shape(x))}, for which the model fails ({why}); allowed is "
+                f"x: got {shapes_of(x)}, for which the model fails ({why}); allowed is "
                 "(examples, …) of inputs that it takes"
             ) from None
         self._check_call(weights, outputs)
@@ -111,7 +129,8 @@ class TorchModel:
 
     def moved(self, v: Any) -> "TorchModel":
         change = self._unravelled(v)
-        return TorchModel(self.module, {n: w + change[n] for n, w in self.weights.items()})
+        weights = {n: w + change[n] for n, w in self.weights.items()}
+        return TorchModel(self.module, weights, output=self.output)
 
     @_differentiating
     def outputs(self, x: Any) -> np.ndarray:
@@ -160,8 +179,8 @@ class TorchModel:
         leaves = self._leaves()
         with torch.autograd.forward_ad.dual_level():
             outputs = call(self.module, _duals(leaves, self._unravelled(v)), x)
-            value, change = _numpy(outputs), _numpy(_tangent(outputs))
-            slope, bend = (self._like(a) for a in _slope_and_bend(loss, value, change))
+            value, change = torch.autograd.forward_ad.unpack_dual(outputs)[0], _tangent(outputs)
+            slope, bend = self._slope_and_bend(loss, value, change)
             slope = torch.autograd.forward_ad.make_dual(slope, bend)
             pulled = self._pulled(outputs, leaves, slope)
             return _ravelled([_tangent(p) for p in pulled])
@@ -170,17 +189,24 @@ class TorchModel:
         """H v = ∂(vᵀ Jᵀ u)/∂w + Jᵀ A J v, where J v = ∂(vᵀ Jᵀ u)/∂u."""
         leaves, change = self._leaves(), self._unravelled(v)
         outputs = call(self.module, leaves, x)
-        value = _numpy(outputs)
-        u = self._like(_slope_and_bend(loss, value, np.zeros_like(value))[0]).requires_grad_()
+        value = outputs.detach()
+        u = self._slope_and_bend(loss, value, torch.zeros_like(value))[0].requires_grad_()
         along, moved = self._pushed(outputs, leaves, u, change)
-        bend = self._like(_slope_and_bend(loss, value, _numpy(moved))[1])
+        bend = self._slope_and_bend(loss, value, moved)[1]
         whole = along + (outputs * bend).sum()
         return _ravelled(self._pulled(whole, leaves, torch.ones_like(whole)))
 
+    def _slope_and_bend(self, loss: Loss, outputs: Any, change: Any) -> tuple[Any, Any]:
+        """∂loss/∂output, and its derivative along `change`, as tensors."""
+        if isinstance(loss, TorchMean):
+            return loss.slope_and_bend(outputs.detach(), change.detach())
+        slope, bend = _slope_and_bend(loss, _numpy(outputs), _numpy(change))
+        return self._like(slope), self._like(bend)
+
     @_differentiating
     def input_gradients(self, x: Any) -> np.ndarray:
-        x = self._inputs(x).detach().clone().requires_grad_()
-        outputs = flat(call(self.module, self.weights, x))
+        x = self._tensor(x).clone().requires_grad_()
+        outputs = flat(call(self.module, self.weights, self._inputs(x, attached=True)))
         self._check_graph(outputs, "inputs")
         columns = outputs.sum(0).unbind()
         pull = lambda column: torch.autograd.grad(column, x, retain_graph=True)[0]
@@ -206,7 +232,14 @@ class TorchModel:
         tensor = torch.from_numpy(np.array(array))  # a copy: PyTorch warns about read-only arrays
         return tensor.to(self._first.device, self._first.dtype)
 
-    def _inputs(self, x: Any) -> Any:
+    def _inputs(self, x: Any, attached: bool = False) -> Any:
+        """Tensors of the inputs, with what counts of the outputs."""
+        if isinstance(x, Inputs):
+            return Inputs(x.map(self._tensor).arrays, self.output)
+        tensor = x if attached else self._tensor(x)
+        return tensor if self.output is None else Inputs(tensor, self.output)
+
+    def _tensor(self, x: Any) -> Any:
         tensor = x if isinstance(x, torch.Tensor) else torch.from_numpy(np.array(x))
         precision = self._first.dtype if tensor.is_floating_point() else tensor.dtype
         return tensor.detach().to(self._first.device, precision)

@@ -155,6 +155,8 @@ class InfiniteWidthTheory(AbstractTheory):
         """What follows from the kernel of the training inputs.
 
         Returns:
+            The landmarks:
+
             - `critical_learning_rate`, n/(scale · λ_max), above which descent diverges;
             - `final_error`, and `final_test_error` and `final_validation_error` if there are such
               sets: mean losses as t → ∞ below that rate. Modes with eigenvalues below 1e-12 of the

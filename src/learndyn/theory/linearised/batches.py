@@ -37,6 +37,9 @@ class LinearisedBatchTheory(AbstractLinearised):
     exact. `solve(fluctuations=True)` adds the standard deviation of a run, as if outputs were
     Gaussian. With more than 512 outputs on all sets the modes of the kernel are taken to be
     uncorrelated, and the coverage is "approximate".
+
+    Args:
+        system: a system that it covers.
     """
 
     name: ClassVar[str] = "linearised, mini-batches"

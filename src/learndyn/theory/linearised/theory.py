@@ -33,6 +33,9 @@ class LinearisedTheory(AbstractLinearised):
     Order "full" is the discrete step, "flow" the limit of a small learning rate. Under a
     `SquaredLoss` both are in closed form; under `CrossEntropy` the step is iterated and the flow
     integrated, on all examples at once.
+
+    Args:
+        system: a system that it covers.
     """
 
     name: ClassVar[str] = "linearised"
@@ -114,6 +117,8 @@ class LinearisedTheory(AbstractLinearised):
             target: the part of a mode's residual that counts as learned.
 
         Returns:
+            The landmarks:
+
             - `critical_learning_rate`: above it the largest mode grows without bound.
             - `effective_rank`: (Σλ)²/Σλ² of the kernel; `rank`, the number of its modes that learn.
             - `fastest_time`, `slowest_time`: steps until a residual is `target` times its start, in
