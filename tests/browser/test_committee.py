@@ -116,8 +116,8 @@ def test_bad_values_are_refused_in_words(look):
         said = look.page.inner_text("#error")
         assert said.startswith(f"{name}: got ") and "; allowed is " in said
         look.page.click("#reset")
+        look.until("document.querySelector('#error').textContent === ''")
         look.settle()
-        assert look.page.inner_text("#error") == ""
 
 
 def test_the_code_of_the_view_gives_the_same_curve(look):
