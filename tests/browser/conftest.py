@@ -19,7 +19,14 @@ SOURCE = str(pathlib.Path(__file__).parents[2] / "src")
 AXE = pathlib.Path(__file__).parent / "vendor" / "axe.min.js"
 SECONDS = 90.0  # a page that hangs is found by this; what it should take, `benchmarks` measures
 OPTIONS = ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"]
-SCRIPT = "import sys; from learndyn.cli import main; sys.argv[0] = 'learndyn'; main()"
+# A parent in the background ignores interruptions, and so would its child.
+SCRIPT = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from learndyn.cli import main
+sys.argv[0] = "learndyn"
+main()
+"""
 
 
 class Explorer:
