@@ -117,7 +117,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 # What differs little from others runs in the whole suite only.
-REST = ("two layers", "orthonormal", "root", "blocks")
+REST = ("both layers", "two layers", "orthonormal", "root", "blocks")
 
 
 @pytest.fixture(

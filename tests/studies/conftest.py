@@ -77,6 +77,8 @@ LONG = {
     "goldt2019dynamics/final_error",
     "goldt2019dynamics/other_activation",
     "saad1995online/plateau",
+    "saad1995online/momentum",
+    "worschech2024scaling/best_schedule",
     "zhu2024linearity/fig2_2",
     "zhu2024linearity/fig2_3",
     "zhu2024linearity/hessian_norm",

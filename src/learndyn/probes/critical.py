@@ -31,6 +31,7 @@ from learndyn.probes.optimisers import Response, response_of
 from learndyn.problems import AbstractLoss, CrossEntropy, SquaredLoss
 from learndyn.runtime.checks import flag, non_negative, seed
 from learndyn.runtime.precision import compiled_in_float64
+from learndyn.runtime.progress import check_progress
 from learndyn.runtime.types import Array, Number
 from learndyn.tangent.kernel import as_matrix, critical_rate
 
@@ -133,6 +134,7 @@ def critical_learning_rate(
         32.0
     """
     flag("exact", exact)
+    check_progress(progress)
     tolerance = float(non_negative("tolerance", tolerance))
     if y is None and is_batches(x):
         if batch is not None:

@@ -219,9 +219,9 @@ def hessian_trace(
             units = (unit for unit in np.eye(model.size, dtype=model.dtype))
             exact = sum(float(product(unit)[i]) for i, unit in enumerate(units))
             return Trace(exact, 0.0, convention)
-        signs = (_signs(rng, model) for _ in range(draws))
+        signs = (_signs(rng, model) for _ in range(products))
         samples = np.array([float(v @ product(v)) for v in signs])
-    return Trace(float(samples.mean()), float(samples.std(ddof=1) / np.sqrt(draws)), convention)
+    return Trace(float(samples.mean()), float(samples.std(ddof=1) / np.sqrt(products)), convention)
 
 
 def spectral_density(

@@ -25,7 +25,7 @@ from learndyn.problems import Gaussian, Isotropic, Spectrum
 from learndyn.runtime.checks import a_kind, flag, instance, positive_int, seed
 from learndyn.runtime.memory import memory
 from learndyn.runtime.precision import compiled_in_float64
-from learndyn.runtime.progress import reporting
+from learndyn.runtime.progress import check_progress, reporting
 from learndyn.runtime.types import Array
 
 SHARE = 4  # a matrix may take one SHARE-th of the memory
@@ -72,6 +72,7 @@ def agop(model: Any, x: Any, *, factor: bool = False, progress: Any = False) -> 
         [[4.0, 2.0], [2.0, 1.0]]
     """
     flag("factor", factor)
+    check_progress(progress)
     if is_batches(x):
         return _of_batches(model, repeatable(x), factor, progress)
     rows = _rows(model, checked_inputs("x", x), factor)

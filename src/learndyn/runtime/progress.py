@@ -33,6 +33,12 @@ def reporting(progress: bool | Report, what: str) -> Iterator[Report]:
         yield report
 
 
+def check_progress(progress: bool | Report) -> None:
+    """Raises a ValueError for what is neither a function nor True or False."""
+    if not callable(progress):
+        flag("progress", progress)
+
+
 @contextlib.contextmanager
 def _shown(progress: bool | Report, what: str) -> Iterator[Report]:
     if callable(progress):

@@ -16,6 +16,7 @@ from distributed.comm.core import CommClosedError
 
 from learndyn.records import commit_of, differences, provenance
 from learndyn.runtime.checks import flag, non_negative, path, positive, positive_int, shown
+from learndyn.runtime.progress import check_progress
 from learndyn.sweeping.cluster import check_importable, chosen, connected
 from learndyn.sweeping.engine import Engine
 from learndyn.sweeping.function import check_values, described, packed, takes_key, version
@@ -87,8 +88,7 @@ def sweep(
         check_importable()  # before the lock: the script itself may hold it
     client = chosen(client, workers)  # checked even if nothing is left to submit
     flag("extend", extend)
-    if not callable(progress):
-        flag("progress", progress)
+    check_progress(progress)
     if not isinstance(pad, list | tuple) or not all(isinstance(dim, str) for dim in pad):
         raise ValueError(f"pad: got {shown(pad)}; allowed is a list of dimensions")
     location = path("store", store)

@@ -45,8 +45,9 @@ class Clock(NamedTuple):
         drift: what `drift` is multiplied by to be per unit of time.
 
     Example:
+        >>> import numpy as np
         >>> from learndyn.theory import Clock
-        >>> Clock("steps / N", 100.0, 1.0).step_numbers([0.0, 1.5]).tolist()
+        >>> Clock("steps / N", 100.0, 1.0).step_numbers(np.array([0.0, 1.5])).tolist()
         [0, 150]
     """
 
