@@ -129,21 +129,22 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
+def _off(one: xr.Dataset, order: str, which: intervals.Which = "farthest") -> intervals.Interval:
+    ratio = _removed(one) / one["predicted"].sel(order=order)
+    return intervals.of_mean(ratio - 1, "pairs of runs", over="run", which=which)
+
+
 def check(data: xr.Dataset) -> list[Claim]:
     """Each limit against networks, and the distance of the two limits."""
     claims = []
     for i in range(data.sizes["case"]):
         one, fixed = data.isel(case=i), str(data["kind"].values[i]) == "beta"
         at = float(data["at"].values[i])
-        off = lambda order, which="farthest", one=one: intervals.of_mean(
-            _removed(one) / one["predicted"].sel(order=order) - 1,
-            "pairs of runs", over="run", which=which,
-        )  # fmt: skip
         if fixed:
-            claims.append(CLAIMS["limit"].format(at=at).at_most(off("full"), 0.0))
+            claims.append(CLAIMS["limit"].format(at=at).at_most(_off(one, "full"), 0.0))
             continue
-        claims.append(CLAIMS["inertial"].format(at=at).at_most(off("inertial"), 0.0))
-        later = off("full", "largest")  # learning is delayed: the error is larger, not smaller
+        claims.append(CLAIMS["inertial"].format(at=at).at_most(_off(one, "inertial"), 0.0))
+        later = _off(one, "full", "largest")  # learning is delayed: the error is larger
         claims.append(CLAIMS["velocities"].format(at=at).at_least(later, 2 * MARGIN.value))
     fit = ld.analysis.fit_power_law(data["gamma"].values, data["distance"].values)
     return [*claims, CLAIMS["order"].equals(fit.slope, -1.0)]
