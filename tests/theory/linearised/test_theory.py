@@ -194,6 +194,25 @@ def test_your_own_function_of_features():
         ld.solve(bent, TIMES)
 
 
+def test_arrays_of_your_function_keep_their_digits():
+    """JAX keeps arrays of a closure as it first converts them, here once without float64."""
+    rng = np.random.default_rng(1)
+    x, y, A = rng.normal(size=(5, 2)), rng.normal(size=5), rng.normal(size=(4, 2))
+    network = ld.Network(
+        lambda key: jax.random.normal(key, (4,)),
+        lambda w, x: jax.numpy.einsum("pd,nd->np", A, x) @ w,
+        shape=[2],
+        linear=True,
+    )
+    system, w = ld.System(ld.Dataset(x, y), network, ld.GradientDescent(0.1)), np.ones(4)
+    found = ld.solve(system, [0, 7], start=ld.start(system, weights=w)).error
+    for step in range(8):
+        if step in (0, 7):
+            mean = 0.5 * np.mean((x @ A.T @ w - y) ** 2)
+            assert found.sel(time=step).item() == pytest.approx(mean, rel=1e-12)
+        w = w - 0.1 / 5 * A @ (x.T @ (x @ A.T @ w - y))
+
+
 def test_what_is_not_covered_says_why(twin, monkeypatch):
     system = twin(ld.GradientDescent(0.1))
     data, network = system.problem, system.network
