@@ -51,6 +51,30 @@ def test_every_parameter_of_a_public_name_is_described(part):
         assert not missing, f"{address}: {missing}"
 
 
+def test_every_public_name_has_an_example(part):
+    """`make test` runs them, as doctests of the modules."""
+    for address, each in part("names").public().items():
+        assert not callable(each) or ">>> " in (inspect.getdoc(each) or ""), address
+
+
+def test_every_public_function_says_what_it_returns_and_raises(part):
+    free = {"clock_of", "find_theory", "theories"}  # they raise nothing of their own
+    for address, each in part("names").public().items():
+        if not inspect.isfunction(each):
+            continue
+        text = inspect.getdoc(each) or ""
+        nothing = inspect.signature(each).return_annotation in (None, "None")
+        assert nothing or "Returns:" in text, address
+        assert "Raises:" in text or each.__name__ in free, address
+
+
+def test_docstrings_become_markup(part):
+    plain = part("docstrings").plain
+    assert plain("of `f(x)` and `g(x)`.") == "of ``f(x)`` and ``g(x)``."
+    assert plain("`System`s") == ":py:obj:`System <learndyn.System>`\\ s"
+    assert plain("w_ and **kwargs") == r"w\_ and \*\*kwargs"
+
+
 def test_anchors_of_errata_differ_and_every_study_is_shown(part, tmp_path):
     gallery, registry = part("gallery"), importlib.import_module("learndyn.studies.registry")
     gallery.write(DOCS / "results", tmp_path)

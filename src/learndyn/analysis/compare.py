@@ -160,6 +160,9 @@ def mean_and_error(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
     Returns:
         The mean and its standard error, without that dimension.
 
+    Raises:
+        ValueError: for values without the dimension `run`.
+
     Example:
         >>> import xarray as xr
         >>> import learndyn as ld

@@ -83,6 +83,21 @@ def sweep(
     Raises:
         ValueError: for wrong arguments, and for a store that contains another sweep, that another
             client is writing, or that cannot be written.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from distributed import Client
+        >>> import learndyn as ld
+        >>> def power(base, exponent):
+        ...     return base**exponent
+        >>> axes = {"base": [2, 3], "exponent": [1, 2, 3]}
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> store = pathlib.Path(folder.name) / "powers.zarr"
+        >>> with Client(processes=False, dashboard_address=None) as client:  # or a cluster's
+        ...     data = ld.sweep(power, axes, store=store, client=client, progress=False)
+        >>> data["value"].values.astype(int).tolist()
+        [[2, 4, 8], [3, 9, 27]]
+        >>> folder.cleanup()
     """
     if client is None:
         check_importable()  # before the lock: the script itself may hold it
