@@ -236,7 +236,7 @@ def fit_parabola(x, y) -> Parabola:
         raise ValueError(f"x: got {places} places; allowed are at least 3 different ones")
     curve = np.polynomial.Polynomial.fit(x, y, 2).convert()
     if curve.degree() < 2 or curve.coef[2] == 0:
-        raise ValueError("y: got a straight line; allowed are points of a parabola")
+        raise ValueError("y: got points on a straight line; allowed are points of a parabola")
     vertex = float(-curve.coef[1] / (2 * curve.coef[2]))
     return Parabola(float(2 * curve.coef[2]), vertex, float(curve(vertex)))
 

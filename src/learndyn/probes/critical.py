@@ -128,7 +128,7 @@ def critical_learning_rate(
         optimiser: None for gradient descent; `(optax transformation, its state)`, or a
             `torch.optim.Optimizer` (SGD, Adam, AdamW, RMSprop, Adagrad), as it is.
         batch: also compute the rate of random batches of this size, which together have all
-            examples once; a rest that is smaller is left out.
+            examples once; a smaller last batch is left out.
         tolerance: relative tolerance of the eigenvalue for `exact=True` and with an optimiser; 0 is
             machine precision.
         key: seed of the batches.

@@ -70,7 +70,7 @@ class HessianTop:
 
 
 class Trace(NamedTuple):
-    """A trace.
+    """The trace of a Hessian, exact or estimated.
 
     Attributes:
         value: the trace, or the mean over draws.
@@ -192,8 +192,9 @@ def hessian_top(
         progress: whether to show progress, or a function of the fraction done.
 
     Returns:
-        Values (descending), residuals, vectors, and the convention. If no tolerance is reached, as
-        for an eigenvalue near 0, the iteration ends after 300 products, or 20 per eigenvalue.
+        Values (descending), residuals, vectors, and the convention. If the tolerance is not
+        reached, as for an eigenvalue near 0, the iteration ends after 300 products, or 20 per
+        eigenvalue.
 
     Raises:
         ValueError: for a model, inputs or targets that do not fit together.
@@ -265,7 +266,7 @@ def hessian_trace(
     operator, convention = operator_of(model, x, mean), convention_of(model, x, mean)
     products = model.size if draws is None else positive_int("draws", draws)
     if products < 2 and draws is not None:
-        raise ValueError(f"draws: got {draws}; allowed are at least 2, or None")
+        raise ValueError(f"draws: got {draws}; allowed is 2 or more, or None")
     rng = np.random.default_rng(seed("key", key))
     with progressing(operator.matvec, x, progress, "trace", products) as product:
         if draws is None:

@@ -152,7 +152,7 @@ def egop(function: Any, inputs: Any = None, *, draws: int = 10_000, key: int = 0
     seed("key", key)
     draws = positive_int("draws", draws)
     if draws < 2:
-        raise ValueError(f"draws: got {draws}; allowed are at least 2")
+        raise ValueError(f"draws: got {draws}; allowed is 2 or more")
     if exact is not None:
         if gaussian.dim != exact.dim:
             came = f"{gaussian.dim} dimensions for a function of {exact.dim} inputs"

@@ -150,7 +150,9 @@ def linearity(
         (True, True)
     """
     if is_traced(model, x, y):
-        raise ValueError("model: got one that is being traced; allowed is a call of its own")
+        raise ValueError(
+            "model: got one that is being traced; allowed is a call outside of jax.jit and the like"
+        )
     allowed = "a JAX network, which a rule can train (kernel_drift compares modules of PyTorch)"
     model = instance("model", as_model(model), Model, allowed)
     instance("rule", rule, AbstractRule, "a rule such as GradientDescent, SGD or Optax")

@@ -161,7 +161,7 @@ def measured_update_cosine(
     rule = NodePerturbation(1.0, sigma=sigma, perturbations=perturbations, shared=shared)
     draws = positive_int("draws", draws)
     if draws < 2:
-        raise ValueError(f"draws: got {draws}; allowed are at least 2")
+        raise ValueError(f"draws: got {draws}; allowed is 2 or more")
     return _measured(LabelledModel(model, x, y, loss), rule, draws, seed("key", key))
 
 

@@ -50,14 +50,15 @@ def sweep(
 ) -> xr.Dataset:
     """Evaluates a function at every point of a grid, and stores the results in one store.
 
-    If a call is interrupted, by whatever, repeating it continues the sweep: at most the chunks that
-    were being computed are computed again. Points that failed are tried again by the next call.
+    If a call is interrupted, for any reason, repeating it continues the sweep: at most the chunks
+    that were being computed are computed again. Points that failed are tried again by the next
+    call.
 
     Args:
         function: called as `function(**point)`; it returns an `xarray.Dataset`, or a number (the
-            variable `value`), or a dict name → number. If it has a
-            parameter `key` that has no default and is not an axis, it gets a seed derived from
-            the point: the same alone, in any grid, and on any worker.
+            variable `value`), or a dict name → number. A parameter `key` that has no default and
+            is not an axis gets a seed derived from the point, which is the same in any grid and on
+            any worker.
         axes: name → a list of numbers, strings or objects with a `label`, or a dict
             label → object.
         store: a path, or a location for which fsspec has a driver.

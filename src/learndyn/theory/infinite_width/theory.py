@@ -138,7 +138,9 @@ class InfiniteWidthTheory(AbstractTheory):
         """
         times = np.atleast_1d(numbers("times", times))
         if not np.all(times >= 0):
-            raise ValueError("times: got one that is negative or NaN; allowed are others")
+            raise ValueError(
+                "times: got one that is negative or NaN; allowed are non-negative times"
+            )
         steps, train = times * self.clock(order).steps, self._inputs[""]
         x = finite("x", numbers("x", x))
         self.system.network.check_input(x.shape[1:])
