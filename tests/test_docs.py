@@ -1,5 +1,6 @@
 """What the site is written from: public names and kept results."""
 
+import importlib
 import importlib.util
 import inspect
 import json
@@ -51,14 +52,61 @@ def test_every_parameter_of_a_public_name_is_described(part):
         assert not missing, f"{address}: {missing}"
 
 
-def test_anchors_of_errata_differ_and_every_study_is_shown(part, tmp_path):
-    gallery, registry = part("gallery"), importlib.import_module("learndyn.studies.registry")
-    gallery.write(DOCS / "results", tmp_path)
-    anchors = re.findall(r"^\((erratum-[a-z0-9-]+)\)=$", (tmp_path / "errata.md").read_text(), re.M)
-    assert anchors and len(set(anchors)) == len(anchors)
+def test_every_public_name_has_an_example(part):
+    """`make test` runs them, as doctests of the modules."""
+    for address, each in part("names").public().items():
+        assert not callable(each) or ">>> " in (inspect.getdoc(each) or ""), address
+
+
+def test_every_public_function_says_what_it_returns_and_raises(part):
+    free = {"clock_of", "find_theory", "theories"}  # they raise nothing of their own
+    for address, each in part("names").public().items():
+        if not inspect.isfunction(each):
+            continue
+        text = inspect.getdoc(each) or ""
+        nothing = inspect.signature(each).return_annotation in (None, "None")
+        assert nothing or "Returns:" in text, address
+        assert "Raises:" in text or each.__name__ in free, address
+
+
+def test_docstrings_become_markup(part):
+    plain = part("docstrings").plain
+    assert plain("of `f(x)` and `g(x)`.") == "of ``f(x)`` and ``g(x)``."
+    assert plain("`System`s") == ":py:obj:`System <learndyn.System>`\\ s"
+    assert plain("w_ and **kwargs") == r"w\_ and \*\*kwargs"
+
+
+@pytest.fixture(scope="module")
+def gallery(tmp_path_factory):
+    """The pages of the gallery."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [str(DOCS), *sys.path])
+        folder = tmp_path_factory.mktemp("gallery")
+        importlib.import_module("_site.gallery").write(DOCS / "results", folder)
+    return folder
+
+
+def test_every_study_is_shown(gallery):
+    registry = importlib.import_module("learndyn.studies.registry")
+    index = (gallery / "index.md").read_text("utf-8")
     for name in registry.names():
         paper, figure = name.split("/")
-        assert f"\n## {figure}\n" in (tmp_path / f"{paper}.md").read_text("utf-8"), name
+        assert f"\n## {figure}\n" in (gallery / f"{paper}.md").read_text("utf-8"), name
+        assert f"](#study-{name})".replace("/", "-").replace("_", "-").lower() in index, name
+
+
+def test_every_erratum_has_an_anchor_and_every_measured_one_is_listed(part, gallery):
+    errata = part("errata")
+    listed = [entry for entries in errata.read(DOCS).values() for entry in entries]
+    for entry in listed:
+        fields = {"at", "place", "printed", "corrected", "because"}
+        assert set(entry) - {"claims"} == fields and all(entry[name] for name in fields), entry
+    page = (gallery / "errata.md").read_text("utf-8")
+    anchors = re.findall(r"^\((erratum-[a-z0-9-]+)\)=$", page, re.M)
+    assert len(set(anchors)) == len(anchors) == len(listed)
+    places = [place for entry in listed for place in entry.get("claims", ())]
+    kept = importlib.import_module("learndyn.studies.summary").kept(DOCS / "results")
+    assert sorted(places) == sorted(errata.measured(kept)), "each place of a claim in one entry"
 
 
 def test_the_tables_of_coverage_have_every_theory(part, tmp_path):
@@ -67,8 +115,9 @@ def test_the_tables_of_coverage_have_every_theory(part, tmp_path):
     page = (tmp_path / "coverage.md").read_text("utf-8")
     for kind in THEORIES:
         assert re.search(rf'^\| {re.escape(kind.name)} \| "full"', page, re.M), kind.name
+    assert '| committee | "full", "flow", "finite", "inertial" |' in page  # with momentum
     pairs = [("erf", "erf"), ("relu", "relu"), ("tanh", "erf"), ("relu", "gelu"), ("sign", "erf")]
-    exactness = ["exact", "exact", "to accuracy", "about 1 %", ""]
+    exactness = ["exact", "exact", "10⁻⁶", "1 %", ""]
     assert [coverage.averages(*pair) for pair in pairs] == exactness
 
 

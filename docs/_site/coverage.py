@@ -1,6 +1,7 @@
 """The tables of coverage, from what theories say about systems."""
 
 import pathlib
+import re
 from collections.abc import Iterator
 
 import jax
@@ -8,7 +9,7 @@ import numpy as np
 
 import learndyn as ld
 from learndyn.numerics.gaussian import NAMED
-from learndyn.theory import Flow, Refused
+from learndyn.theory import AbstractTheory, Flow, Refused
 from learndyn.theory.committee.setting import CommitteeSetting
 from learndyn.theory.infinite_width.network import InfiniteNetwork
 from learndyn.theory.registry import THEORIES, find_theory
@@ -73,8 +74,8 @@ def averages(student: str, teacher: str) -> str:
         return ""
     units = CommitteeSetting.of(system).units
     if units.approximate():
-        return "about 1 %"
-    return "exact" if units.method() == "closed form" else "to accuracy"
+        return "1 %"
+    return "exact" if units.method() == "closed form" else "10⁻⁶"
 
 
 def write(folder: pathlib.Path) -> None:
@@ -89,7 +90,8 @@ def _page() -> Iterator[str]:
     yield "[In words](../coverage.md).\n\n## Which theory covers which system\n"
     yield "Where no theory does, `simulate` works and `solve` says why not. A cell has the theory's"
     yield "name, as for `solve(theory=…)`, and whether it is exact.\n"
-    yield f"| | {' | '.join(RULES)} |\n|---|{'---|' * len(RULES)}"
+    heads = [re.sub("(?<=[a-z])(?=[A-Z])", "\u200b", name) for name in RULES]  # may be broken there
+    yield f"| | {' | '.join(heads)} |\n|---|{'---|' * len(RULES)}"
     for name, (problem, network) in systems().items():
         yield f"| {name} | {' | '.join(cell(problem, network, r) for r in RULES.values())} |"
     yield "\n## Orders and observables\n"
@@ -98,34 +100,34 @@ def _page() -> Iterator[str]:
     yield from _orders()
     yield "\n## Averages of the committee theory\n"
     yield "How exact the averages over a student's (rows) and a teacher's units (columns) are,"
-    yield "without biases: in closed form (exact); by sums of error functions, Hermite series,"
-    yield "tilted Gaussians or conditioning, to `solve(accuracy=…)`, 10⁻⁶ by default; or by"
-    yield "quasi-random points (about 1 %), for which coverage is approximate. The record says how"
-    yield "(`averages`, `averages_error`). A function of your own by"
-    yield "`ld.Activation` is like gelu if it is smooth.\n"
+    yield "without biases. exact: in closed form. 10⁻⁶: by sums of error functions, Hermite series,"
+    yield "tilted Gaussians or conditioning, to `solve(accuracy=…)`, which is 10⁻⁶ by default. 1 %:"
+    yield "by quasi-random points, for which coverage is approximate. The record says how"
+    yield "(`averages`, `averages_error`). A smooth function of your own, by `ld.Activation`, is"
+    yield "treated like gelu.\n"
     yield from _averages()
 
 
 def _orders() -> Iterator[str]:
-    example = {}
+    kinds: dict[str, dict[str, AbstractTheory]] = {kind.name: {} for kind in THEORIES}
     for problem, network in systems().values():
         for rule in RULES.values():
             try:
                 theory = find_theory(ld.System(problem, network, rule))
             except ValueError:
                 continue
-            if theory is not None:
-                example.setdefault(theory.name, theory)
-    for kind in THEORIES:
-        theory = example[kind.name]
-        flows = [isinstance(theory.dynamics(order), Flow) for order in theory.orders]
-        noise = [o for o in theory.orders if not isinstance(theory.noise(o), Refused)]
+            for order in theory.orders if theory is not None else ():
+                kinds[theory.name].setdefault(order, theory)  # some rules have orders of their own
+    for name, orders in kinds.items():
+        flows = [isinstance(each.dynamics(order), Flow) for order, each in orders.items()]
+        noise = [o for o, each in orders.items() if not isinstance(each.noise(o), Refused)]
+        theory = next(iter(orders.values()))
         chain = "no" if isinstance(theory.chain(), Refused) else "yes"
-        marks = ", ".join(f"`{name}`" for name in theory.units) or "none"
-        orders = ", ".join(f'"{order}"' for order in theory.orders)
+        marks = ", ".join(f"`{mark}`" for mark in theory.units) or "none"
+        quoted = ", ".join(f'"{order}"' for order in orders)
         named = ", ".join(f'"{order}"' for order in noise) or "no"
-        cells = orders, ", ".join("flow" if flow else "map" for flow in flows), named, chain, marks
-        yield f"| {kind.name} | {' | '.join(cells)} |"
+        cells = quoted, ", ".join("flow" if flow else "map" for flow in flows), named, chain, marks
+        yield f"| {name} | {' | '.join(cells)} |"
 
 
 def _averages() -> Iterator[str]:

@@ -37,13 +37,10 @@ def plain(line: str) -> str:
         parts[index] = re.sub(r"(?<=\w)_(?=[^\w`]|$)", r"\\_", text)
     for index in range(1, len(parts), 2):
         address = names.addresses().get(parts[index])
-        parts[index] = f":py:obj:`{parts[index]} <{address}>`" if address else f"``{parts[index]}``"
-    return _spaced("".join(parts))
-
-
-def _spaced(line: str) -> str:
-    """Markup needs an end that is no letter: `System`s becomes code and an s."""
-    return re.sub(r"(``[^`]+``|:py:obj:`[^`]+`)(?=\w)", r"\1\\ ", line)
+        code = f":py:obj:`{parts[index]} <{address}>`" if address else f"``{parts[index]}``"
+        # Markup must not end at a letter: `System`s is a link and an s.
+        parts[index] = code + "\\ " * bool(re.match(r"\w", parts[index + 1]))
+    return "".join(parts)
 
 
 def missing(app, env, node, contnode):

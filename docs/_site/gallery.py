@@ -1,16 +1,20 @@
-"""The gallery and the errata, from the results that are kept in docs/results."""
+"""The gallery of studies, from the results that are kept in docs/results."""
 
-import hashlib
 import importlib
 import pathlib
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from PIL import Image
 
 from learndyn.studies import registry, summary
 from learndyn.studies.papers import is_ours
 
+from . import errata
+from .text import escaped, expected, label, number
+
 KINDS = {"claim": "Claims", "erratum": "Errata", "finding": "Findings", "theorem": "Theorems"}
+SMALL = 560, 320  # pixels of a thumbnail: twice what it has on the page
 Results = Mapping[str, Mapping[str, Any]]
 
 
@@ -21,97 +25,76 @@ def write(results: pathlib.Path, folder: pathlib.Path) -> None:
     for name in registry.names():
         if is_ours(paper := name.split("/")[0]):
             papers.setdefault(paper, []).append(name)
+    listed = errata.anchors(results.parent)
     for paper, names in papers.items():
-        (folder / f"{paper}.md").write_text("".join(_paper(paper, names, kept)), "utf-8")
-    (folder / "index.md").write_text(_index(papers, kept), "utf-8")
-    (folder / "errata.md").write_text("".join(_errata(kept)), "utf-8")
+        (folder / f"{paper}.md").write_text("".join(_paper(paper, names, kept, listed)), "utf-8")
+    for name in kept:
+        _thumbnail(results / name / "figure.png", folder / "small" / f"{label(name)}.webp")
+    (folder / "index.md").write_text("".join(_index(papers, kept)), "utf-8")
+    (folder / "errata.md").write_text("".join(errata.page(results.parent, kept)), "utf-8")
 
 
-def escaped(value: Any) -> str:
-    """A text as it stands, in Markdown and in the cell of a table."""
-    return re.sub(r"([\\|*_<>\[\]$`#~{}])", r"\\\1", " ".join(str(value).split()))
+def _thumbnail(picture: pathlib.Path, target: pathlib.Path) -> None:
+    target.parent.mkdir(exist_ok=True)
+    with Image.open(picture) as image:
+        image = image.convert("RGB")
+        image.thumbnail(SMALL, reducing_gap=2.0)
+        image.save(target, "WEBP", quality=80)
 
 
-def number(value: Any) -> str:
-    """A number in four digits; an interval as both of its ends."""
-    if isinstance(value, list):
-        return " to ".join(map(number, value))
-    return f"{value:.4g}" if isinstance(value, int | float) else escaped(value)
+def _about(paper: str) -> str:
+    return escaped(importlib.import_module(f"learndyn.studies.{paper}").__doc__ or "")
 
 
-def anchor(study: str, claim: Mapping[str, Any]) -> str:
-    """The anchor of an erratum: its study, and a hash of its name."""
-    digest = hashlib.sha256(claim["name"].encode()).hexdigest()[:6]
-    return f"erratum-{study.replace('/', '-')}-{digest}".lower().replace("_", "-")
-
-
-def errata(kept: Results) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every erratum of the kept results, with its study."""
-    for study, result in kept.items():
-        yield from ((study, row) for row in result["claims"] if row["kind"] == "erratum")
-
-
-def _index(papers: Mapping[str, list[str]], kept: Results) -> str:
-    lines = [
-        "# Gallery of studies\n",
-        "Figures and claims of the kept results, one page per paper.",
-    ]
-    lines += ["[What a claim, an erratum, a finding and a theorem are](../../studies.md).\n"]
-    lines += ["| paper | studies | with a kept result |", "|---|---|---|"]
+def _index(papers: Mapping[str, list[str]], kept: Results) -> Iterator[str]:
+    yield "# Gallery of studies\n\nAll studies with a kept result, and how many of their "
+    yield "claims hold. [What claims, errata, findings and theorems are](../../studies.md).\n\n"
     for paper, names in papers.items():
-        lines.append(f"| [{paper}]({paper}.md) | {len(names)} | {len(set(names) & set(kept))} |")
-    return "\n".join([*lines, "", "```{toctree}\n:hidden:\n", *papers, "```", ""])
+        yield f"## {paper}\n\n{_about(paper)} [All claims]({paper}.md).\n\n"
+        shown = [name for name in names if name in kept]
+        rest = [f"[{name.split('/')[1]}](#{label(name)})" for name in names if name not in kept]
+        if shown:
+            yield (
+                "::::{container} gallery\n" + "".join(_card(n, kept[n]) for n in shown) + "::::\n\n"
+            )
+        if rest:
+            yield f"Without a kept result: {', '.join(rest)}.\n\n"
+    yield "\n".join(["```{toctree}\n:hidden:\n", *papers, "```", ""])
 
 
-def _paper(paper: str, names: list[str], kept: Results) -> Iterator[str]:
-    about = importlib.import_module(f"learndyn.studies.{paper}").__doc__ or ""
-    yield f"# {paper}\n\n{escaped(about)}\n\n"
+def _card(name: str, result: Mapping[str, Any]) -> str:
+    verdicts = [row["status"] for row in result["claims"]]
+    text = f"{verdicts.count('holds')} of {len(verdicts)} hold"
+    figure = f"[![{escaped(registry.title(name))}](small/{label(name)}.webp)](#{label(name)})"
+    return f":::{{container}} card\n{figure}\n\n{name.split('/')[1]}: {text}\n:::\n"
+
+
+def _paper(paper: str, names: list[str], kept: Results, listed: Mapping[str, str]) -> Iterator[str]:
+    yield f"# {paper}\n\n{_about(paper)}\n\n"
     for name in names:
-        yield f"## {name.split('/')[1]}\n\n{escaped(registry.title(name))}\n\n"
+        yield f"({label(name)})=\n## {name.split('/')[1]}\n\n{escaped(registry.title(name))}\n\n"
         if name not in kept:
             yield f"No result is kept; `learndyn run {name}` computes one.\n\n"
             continue
         result = kept[name]
         yield f"![{name}](../../results/{name}/figure.png)\n\n"
         yield f"Preset `{result['preset']}`, {escaped(result['device'])}, {result['date']}.\n\n"
-        yield from _claims(name, result["claims"])
+        yield from _claims(name, result["claims"], listed)
 
 
-def _claims(study: str, claims: list[Mapping[str, Any]]) -> Iterator[str]:
+def _claims(
+    study: str, claims: list[Mapping[str, Any]], listed: Mapping[str, str]
+) -> Iterator[str]:
     for kind, title in KINDS.items():
         rows = [row for row in claims if row["kind"] == kind]
         if rows:
             yield f"| {title} | source | expected | measured | verdict |\n|---|---|---|---|---|\n"
-            yield "".join(_row(study, row) for row in rows) + "\n"
+            yield "".join(_row(row, listed.get(errata.key(study, row))) for row in rows) + "\n"
 
 
-def _row(study: str, row: Mapping[str, Any]) -> str:
+def _row(row: Mapping[str, Any], erratum: str | None) -> str:
     statement = escaped(row["statement"])
-    if row["kind"] == "erratum":
-        statement += f" ([erratum](#{anchor(study, row)}))"
-    cells = [statement, escaped(row["source"]), _expected(row), number(row.get("measured", ""))]
+    if erratum:
+        statement += f" ([erratum](#{erratum}))"
+    cells = [statement, escaped(row["source"]), expected(row), number(row.get("measured", ""))]
     return f"| {' | '.join([*cells, row['status']])} |\n"
-
-
-def _expected(row: Mapping[str, Any]) -> str:
-    value = row.get("expected")
-    return "" if value is None else f"{row.get('relation', '')} {number(value)}".strip()
-
-
-def _errata(kept: Results) -> Iterator[str]:
-    yield "# Errata of the papers\n\nPlaces where a published formula or sentence is wrong, with "
-    yield "what kept results measured. An erratum holds if the corrected value does and, where the "
-    yield "print gives a number, the measurement misses that by at least five tolerances. Each has "
-    yield "an anchor of its own, so that it can be cited. Misprints that no study measures are not "
-    yield "listed.\n\n"
-    paper = ""
-    for study, row in errata(kept):
-        if study.split("/")[0] != paper:
-            paper = study.split("/")[0]
-            yield f"## {paper}\n\n"
-        yield f"({anchor(study, row)})=\n### {escaped(row['source'])}: {escaped(row['name'])}\n\n"
-        yield f"- Printed: {escaped(row.get('printed', ''))}\n"
-        yield f"- Corrected: {_expected(row)}, tolerance {number(row.get('tolerance', 0))} "
-        yield f"({escaped(row.get('tolerance_from', ''))})\n"
-        yield f"- Measured: {number(row.get('measured', ''))} in [{study}]({paper}.md): "
-        yield f"{row['status']}\n\n"

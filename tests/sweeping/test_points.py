@@ -78,7 +78,7 @@ def test_an_extended_grid_keeps_the_old_rows():
         ({"a": [1, 2], "b": [1]}, {"zipped": ("a", "b")}, "zipped: got lengths"),
         ({"a": [1]}, {"zipped": ("a", "b")}, "zipped: got 'b'; allowed is each of a once"),
         ({"a": [1]}, {"zipped": 3}, "zipped: got 3; allowed are names of axes"),
-        ({"a": [1]}, {"where": lambda a: a > 1}, "where: leaves no point"),
+        ({"a": [1]}, {"where": lambda a: a > 1}, "where: got a condition that no point meets"),
         ({"a": [1]}, {"where": lambda b: True}, "where: at a=1: TypeError: "),
         ({"a": [1]}, {"where": 3}, "where: got an int; allowed is a function"),
         (

@@ -41,6 +41,17 @@ class Spike(NamedTuple):
         rise: ratio of the losses at the peak and at the onset.
         kernel_drop: 1 − ratio of the kernel norms at the end and at the onset; NaN if not recorded.
         top_share: share of the rise in the top s eigenspaces of the kernel; NaN if not recorded.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> loss = np.exp(-0.1 * np.arange(40.0))
+        >>> loss[20:24] *= [3, 9, 4, 1]
+        >>> critical = np.where((np.arange(40) > 18) & (np.arange(40) < 22), 0.5, 2.0)
+        >>> found = ld.analysis.find_catapults(loss, rate=1.0, critical_rate=critical)
+        >>> spike = found.spikes[0]
+        >>> spike.onset, spike.peak, spike.end, round(float(spike.rise), 2)
+        (19, 21, 23, 7.37)
     """
 
     onset: int
@@ -58,6 +69,16 @@ class Excess(NamedTuple):
         onset: the first of them.
         end: the last of them.
         largest: the largest η/η_crit there.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> loss = np.exp(-0.1 * np.arange(40.0))
+        >>> loss[20:24] *= [3, 9, 4, 1]
+        >>> critical = np.where((np.arange(40) > 18) & (np.arange(40) < 22), 0.5, 2.0)
+        >>> found = ld.analysis.find_catapults(loss, rate=1.0, critical_rate=critical)
+        >>> found.excesses[0]
+        Excess(onset=19, end=21, largest=2.0)
     """
 
     onset: int
@@ -72,6 +93,17 @@ class Match(NamedTuple):
         rate: share of the events with η > η_crit; NaN without events.
         base: the same share among all steps (or all stretches as long as the events).
         events: the number of events.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> loss = np.exp(-0.1 * np.arange(40.0))
+        >>> loss[20:24] *= [3, 9, 4, 1]
+        >>> critical = np.where((np.arange(40) > 18) & (np.arange(40) < 22), 0.5, 2.0)
+        >>> found = ld.analysis.find_catapults(loss, rate=1.0, critical_rate=critical)
+        >>> match = found.increase_match  # steps that raised the loss, and all steps
+        >>> match.events, match.rate, round(match.base, 3)
+        (2, 1.0, 0.077)
     """
 
     rate: float
@@ -92,6 +124,16 @@ class Catapults(NamedTuple):
         unreturned: onset of a rise that has not returned by the end; None if there is none.
         diverged_at: the first step at which the loss is not finite; None if there is none.
         threshold: the smallest rise that counts as a spike.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> loss = np.exp(-0.1 * np.arange(40.0))
+        >>> loss[20:24] *= [3, 9, 4, 1]
+        >>> critical = np.where((np.arange(40) > 18) & (np.arange(40) < 22), 0.5, 2.0)
+        >>> found = ld.analysis.find_catapults(loss, rate=1.0, critical_rate=critical)
+        >>> len(found.spikes), len(found.excesses), found.diverged_at
+        (1, 1, None)
     """
 
     spikes: tuple[Spike, ...]

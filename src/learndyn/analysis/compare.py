@@ -160,6 +160,9 @@ def mean_and_error(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
     Returns:
         The mean and its standard error, without that dimension.
 
+    Raises:
+        ValueError: for values without the dimension `run`.
+
     Example:
         >>> import xarray as xr
         >>> import learndyn as ld
@@ -208,7 +211,9 @@ def _matched(theory: xr.Dataset, simulation: xr.Dataset) -> tuple[xr.Dataset, xr
     a, b = theory["time"].values, simulation["time"].values
     pairs = [(i, j) for i, t in enumerate(a) for j in np.flatnonzero(np.isclose(b, t, atol=0))[:1]]
     if not pairs:
-        raise ValueError("simulation: shares no time with the theory; allowed are common times")
+        raise ValueError(
+            "simulation: got no time of the theory; allowed are records with common times"
+        )
     mine, theirs = (list(column) for column in zip(*pairs, strict=True))
     theory = theory.isel(time=mine)
     return theory, simulation.isel(time=theirs).assign_coords(time=theory["time"])
@@ -218,7 +223,9 @@ def _shared(theory: xr.Dataset, simulation: xr.Dataset) -> list[str]:
     """The variables that depend on time in both."""
     names = [str(n) for n, v in theory.data_vars.items() if "time" in v.dims and n in simulation]
     if not names:
-        raise ValueError("simulation: got no variable of the theory; allowed are two records")
+        raise ValueError(
+            "simulation: got no variable of the theory; allowed are records with one in common"
+        )
     for name in names:
         mine, theirs = dict(theory[name].sizes), dict(simulation[name].isel(run=0).sizes)
         if mine != theirs:

@@ -141,6 +141,9 @@ def fit_line(x, y, *, window: tuple[Number, Number] | None = None) -> Fit:
     Returns:
         The fit.
 
+    Raises:
+        ValueError: for fewer than three points, or numbers that are not finite.
+
     Example:
         >>> import learndyn as ld
         >>> fit = ld.analysis.fit_line([0.0, 1.0, 2.0], [1.0, 3.0, 5.0])
@@ -160,6 +163,9 @@ def proportional(x, y) -> np.ndarray:
 
     Returns:
         c x, an array like x.
+
+    Raises:
+        ValueError: for shapes that differ, and if all x are 0.
 
     Example:
         >>> import learndyn as ld
@@ -230,7 +236,7 @@ def fit_parabola(x, y) -> Parabola:
         raise ValueError(f"x: got {places} places; allowed are at least 3 different ones")
     curve = np.polynomial.Polynomial.fit(x, y, 2).convert()
     if curve.degree() < 2 or curve.coef[2] == 0:
-        raise ValueError("y: got a straight line; allowed are points of a parabola")
+        raise ValueError("y: got points on a straight line; allowed are points of a parabola")
     vertex = float(-curve.coef[1] / (2 * curve.coef[2]))
     return Parabola(float(2 * curve.coef[2]), vertex, float(curve(vertex)))
 
@@ -331,6 +337,10 @@ def cut_power_law_tolerance(
     Returns:
         The bound.
 
+    Raises:
+        ValueError: for fewer than two points below `end`, and for exponents that the points
+            cannot tell apart.
+
     Example:
         >>> import numpy as np
         >>> import learndyn as ld
@@ -382,6 +392,9 @@ def fit_rate(t, y, *, window: tuple[Number, Number] | None = None) -> Fit:
 
     Returns:
         The fit.
+
+    Raises:
+        ValueError: for fewer than three points, and for values that are not positive.
 
     Example:
         >>> import numpy as np

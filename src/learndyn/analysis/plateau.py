@@ -20,6 +20,17 @@ class Plateau(NamedTuple):
         start: the first time on it.
         end: the last time on it.
         height: the curve's value where it is flattest.
+
+    Example:
+        >>> import numpy as np
+        >>> import xarray as xr
+        >>> import learndyn as ld
+        >>> time = np.linspace(0, 20, 201)
+        >>> curve = 1.0 + np.exp(-5 * time) - 0.9 / (1 + np.exp(-5 * (time - 12)))
+        >>> record = xr.Dataset({"error": ("time", curve)}, {"time": time})
+        >>> plateau = ld.analysis.find_plateau(record)
+        >>> plateau.start < 3 and plateau.end > 9, round(float(plateau.height), 3)
+        (True, 1.0)
     """
 
     start: float

@@ -90,7 +90,7 @@ def as_model(
         batched: whether an equinox module takes a batch; by convention it takes one example.
         trainable: which arrays of an equinox module are weights: a function of one, or a pytree of
             bools, as `eqx.partition` takes them; None for all.
-        output: which of several outputs counts: a key, the name of an attribute, an index, or a
+        output: which of several outputs to use: a key, the name of an attribute, an index, or a
             function of what the module returns; None takes "logits" if there is one.
 
     Returns:

@@ -124,6 +124,9 @@ def linearise(model: Any) -> Taylor:
         A network with the same weights. At `model.weights` it has the model's outputs, gradients
         and tangent kernel; its kernel is the same at all weights.
 
+    Raises:
+        ValueError: for anything but a model.
+
     Example:
         >>> import numpy as np
         >>> import learndyn as ld
@@ -144,6 +147,9 @@ def quadratic(model: Any) -> Taylor:
 
     Returns:
         A network with the same weights.
+
+    Raises:
+        ValueError: for anything but a model.
 
     Example:
         >>> import numpy as np

@@ -164,7 +164,7 @@ def _chosen(record: xr.Dataset, variables: Sequence[str] | None) -> list[str]:
     numeric = {n: v for n, v in record.data_vars.items() if v.dtype.kind in "fiub"}
     timed = [str(name) for name, values in numeric.items() if "time" in values.dims]
     if not timed or "time" not in record.coords:
-        raise ValueError("record: got no variable of time; allowed is a record")
+        raise ValueError("record: got no variable with the dimension time; allowed is a record")
     if variables is not None and not isinstance(variables, list | tuple):
         allowed = f"a list of {', '.join(timed)}"
         raise ValueError(f"variables: got {shown(variables)}; allowed is {allowed}")

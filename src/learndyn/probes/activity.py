@@ -34,6 +34,9 @@ def participation_ratio(
     Returns:
         The ratio.
 
+    Raises:
+        ValueError: for a model without nodes, and for inputs or targets that do not fit it.
+
     Example:
         >>> import numpy as np
         >>> import learndyn as ld

@@ -32,6 +32,15 @@ class CriticalRateAlong:
         high: the smallest one at which it is.
         passes: number of forward passes.
         convention: the loss in words.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(None, lambda w, x: x @ w)
+        >>> model, x, y = ld.Model(network, np.array([1.0, 2.0])), np.diag([2.0, 4.0]), np.zeros(2)
+        >>> found = ld.probes.critical_rate_along(model, x, y, update=np.array([2.0, 16.0]))
+        >>> found.low <= found.value <= found.high, found.passes <= 10
+        (True, True)
     """
 
     value: float
@@ -78,6 +87,9 @@ def critical_rate_along(
 
     Returns:
         The rate with the interval in which it lies.
+
+    Raises:
+        ValueError: for a model, inputs or targets that do not fit together.
 
     Example:
         >>> import numpy as np

@@ -49,6 +49,17 @@ class CriticalLearningRate:
         batches: with `batch`, the value for every batch.
         residual: of Lanczos iteration, |H v − λ v|/|λ|: an eigenvalue is within this relative
             distance of λ; None where it was not used.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(None, lambda w, x: x @ w)
+        >>> model, x, y = ld.Model(network, np.array([1.0, 2.0])), np.diag([2.0, 4.0]), np.zeros(2)
+        >>> found = ld.critical_learning_rate(model, x, y)
+        >>> round(float(found), 6)
+        0.25
+        >>> found.convention  # doctest: +ELLIPSIS
+        '2/λ_max(H) for SquaredLoss(scale=0.5) averaged over 2 examples; H the Gauss-Newton part...'
     """
 
     value: Any
@@ -117,7 +128,7 @@ def critical_learning_rate(
         optimiser: None for gradient descent; `(optax transformation, its state)`, or a
             `torch.optim.Optimizer` (SGD, Adam, AdamW, RMSprop, Adagrad), as it is.
         batch: also compute the rate of random batches of this size, which together have all
-            examples once; a rest that is smaller is left out.
+            examples once; a smaller last batch is left out.
         tolerance: relative tolerance of the eigenvalue for `exact=True` and with an optimiser; 0 is
             machine precision.
         key: seed of the batches.
@@ -125,6 +136,9 @@ def critical_learning_rate(
 
     Returns:
         The rate, infinite if λ_max ≤ 0; `float()` converts it.
+
+    Raises:
+        ValueError: for a model, inputs or targets that do not fit together.
 
     Example:
         >>> import numpy as np

@@ -46,6 +46,15 @@ class HessianTop:
         residuals: |H v − λ v| of each: an eigenvalue is within this distance of λ.
         on_device: vectors as rows, (k, weights), an array of the model's library on its device.
         convention: the Hessian in words, and how kinks of the network are treated.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(None, lambda w, x: x @ w)
+        >>> model, x, y = ld.Model(network, np.array([1.0, 2.0])), np.diag([2.0, 4.0]), np.zeros(2)
+        >>> top = ld.hessian_top(model, x, y, k=2)
+        >>> top.values.round(6).tolist(), top.vectors.shape
+        ([8.0, 2.0], (2, 2))
     """
 
     values: Array
@@ -61,12 +70,21 @@ class HessianTop:
 
 
 class Trace(NamedTuple):
-    """A trace.
+    """The trace of a Hessian, exact or estimated.
 
     Attributes:
         value: the trace, or the mean over draws.
         error: its standard error; 0 where it is exact.
         convention: the Hessian in words, and how kinks of the network are treated.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(None, lambda w, x: x @ w)
+        >>> model, x, y = ld.Model(network, np.array([1.0, 2.0])), np.diag([2.0, 4.0]), np.zeros(2)
+        >>> trace = ld.probes.hessian_trace(model, x, y, draws=None)
+        >>> round(trace.value, 6), trace.error
+        (10.0, 0.0)
     """
 
     value: float
@@ -81,6 +99,17 @@ class SpectralDensity(NamedTuple):
         values: Ritz values, (draws, steps).
         masses: their weights, (draws, steps), which sum to 1 in every draw.
         convention: the Hessian in words, and how kinks of the network are treated.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(None, lambda w, x: x @ w)
+        >>> model, x, y = ld.Model(network, np.array([1.0, 2.0])), np.diag([2.0, 4.0]), np.zeros(2)
+        >>> density = ld.spectral_density(model, x, y, draws=2, steps=2)
+        >>> grid = np.linspace(-5.0, 15.0, 201)
+        >>> curve = density.at(grid, width=0.5)
+        >>> round(float(curve.sum() * (grid[1] - grid[0])), 3)
+        1.0
     """
 
     values: np.ndarray
@@ -115,6 +144,15 @@ class OutputHessianNorm(NamedTuple):
             the ball.
         values: (points, examples, outputs); the first point is the centre.
         convention: how kinks of the network are treated.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(None, lambda w, x: (x @ w) ** 2)
+        >>> model, x = ld.Model(network, np.array([1.0, 2.0])), np.diag([2.0, 4.0])
+        >>> norms = ld.probes.output_hessian_norm(model, x)
+        >>> norms.values.round(6).tolist(), round(float(norms.largest), 6)
+        ([[[8.0], [32.0]]], 32.0)
     """
 
     largest: float
@@ -154,8 +192,12 @@ def hessian_top(
         progress: whether to show progress, or a function of the fraction done.
 
     Returns:
-        Values (descending), residuals, vectors, and the convention. If no tolerance is reached, as
-        for an eigenvalue near 0, the iteration ends after 300 products, or 20 per eigenvalue.
+        Values (descending), residuals, vectors, and the convention. If the tolerance is not
+        reached, as for an eigenvalue near 0, the iteration ends after 300 products, or 20 per
+        eigenvalue.
+
+    Raises:
+        ValueError: for a model, inputs or targets that do not fit together.
 
     Example:
         >>> import numpy as np
@@ -207,12 +249,24 @@ def hessian_trace(
 
     Returns:
         The trace and its standard error.
+
+    Raises:
+        ValueError: for a model, inputs or targets that do not fit together.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(None, lambda w, x: x @ w)
+        >>> model, x, y = ld.Model(network, np.array([1.0, 2.0])), np.diag([2.0, 4.0]), np.zeros(2)
+        >>> trace = ld.probes.hessian_trace(model, x, y, draws=10)  # H is diagonal
+        >>> round(trace.value, 6), round(trace.error, 6)
+        (10.0, 0.0)
     """
     model, x, mean = prepared(model, x, y, loss)
     operator, convention = operator_of(model, x, mean), convention_of(model, x, mean)
     products = model.size if draws is None else positive_int("draws", draws)
     if products < 2 and draws is not None:
-        raise ValueError(f"draws: got {draws}; allowed are at least 2, or None")
+        raise ValueError(f"draws: got {draws}; allowed is 2 or more, or None")
     rng = np.random.default_rng(seed("key", key))
     with progressing(operator.matvec, x, progress, "trace", products) as product:
         if draws is None:
@@ -254,6 +308,18 @@ def spectral_density(
 
     Returns:
         Point masses; `at` turns them into a curve.
+
+    Raises:
+        ValueError: for a model, inputs or targets that do not fit together.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(None, lambda w, x: x @ w)
+        >>> model, x, y = ld.Model(network, np.array([1.0, 2.0])), np.diag([2.0, 4.0]), np.zeros(2)
+        >>> density = ld.spectral_density(model, x, y, draws=2, steps=2)
+        >>> density.values.round(6).tolist()
+        [[2.0, 8.0], [2.0, 8.0]]
     """
     draws, steps = positive_int("draws", draws), positive_int("steps", steps)
     model, x, mean = prepared(model, x, y, loss)
@@ -291,6 +357,17 @@ def output_hessian_norm(
 
     Returns:
         The norms.
+
+    Raises:
+        ValueError: for a model and inputs that do not fit together.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(None, lambda w, x: (x @ w) ** 2)
+        >>> model, x = ld.Model(network, np.array([1.0, 2.0])), np.diag([2.0, 4.0])
+        >>> round(float(ld.probes.output_hessian_norm(model, x, radius=1.0, draws=2).largest), 6)
+        32.0
     """
     radius, draws = float(non_negative("radius", radius)), positive_int("draws", draws)
     tolerance = float(non_negative("tolerance", tolerance))

@@ -40,6 +40,13 @@ class Egop:
         value: (dim, dim).
         error: standard error of every entry; 0 if it is exact.
         convention: how the mean was computed, in words.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> found = ld.probes.egop(ld.Polynomial([(1.0, {0: 1, 1: 1})], dim=2), ld.Isotropic(2))
+        >>> np.asarray(found).tolist(), float(np.max(found.error))
+        ([[1.0, 0.0], [0.0, 1.0]], 0.0)
     """
 
     value: np.ndarray
@@ -64,6 +71,9 @@ def agop(model: Any, x: Any, *, factor: bool = False, progress: Any = False) -> 
 
     Returns:
         (d, d), or (n·k, d) for k outputs.
+
+    Raises:
+        ValueError: for a model and inputs that do not fit together.
 
     Example:
         >>> import numpy as np
@@ -121,6 +131,9 @@ def egop(function: Any, inputs: Any = None, *, draws: int = 10_000, key: int = 0
     Returns:
         The matrix and its standard errors.
 
+    Raises:
+        ValueError: for a function or inputs that it does not take.
+
     Example:
         >>> import numpy as np
         >>> import learndyn as ld
@@ -139,7 +152,7 @@ def egop(function: Any, inputs: Any = None, *, draws: int = 10_000, key: int = 0
     seed("key", key)
     draws = positive_int("draws", draws)
     if draws < 2:
-        raise ValueError(f"draws: got {draws}; allowed are at least 2")
+        raise ValueError(f"draws: got {draws}; allowed is 2 or more")
     if exact is not None:
         if gaussian.dim != exact.dim:
             came = f"{gaussian.dim} dimensions for a function of {exact.dim} inputs"
@@ -192,6 +205,17 @@ def neural_feature_matrix(model: Any, layer: int = 1) -> Array:
 
     Returns:
         (inputs of the layer, inputs of the layer).
+
+    Raises:
+        ValueError: for a model that is not a chain of dense layers, and for an unknown layer.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.DeepLinear([2, 1])
+        >>> model = ld.Model(network, (np.array([[1.0, 2.0]]),))
+        >>> ld.probes.neural_feature_matrix(model).tolist()
+        [[1.0, 2.0], [2.0, 4.0]]
     """
     layers = as_model(model).dense_layers().layers
     if positive_int("layer", layer) > len(layers):
@@ -208,6 +232,9 @@ def effective_rank(matrix: Array) -> Any:
 
     Returns:
         The number.
+
+    Raises:
+        ValueError: for a matrix that is not square, or has only zeros.
 
     Example:
         >>> import numpy as np

@@ -33,6 +33,18 @@ def hessian_operator(
     Returns:
         A `scipy.sparse.linalg.LinearOperator`, (weights, weights), in the order of
         `ravel_pytree(model.weights)`. A product is a forward derivative of the gradient.
+
+    Raises:
+        ValueError: for a model, inputs or targets that do not fit together.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(None, lambda w, x: x @ w)
+        >>> model, x, y = ld.Model(network, np.array([1.0, 2.0])), np.diag([2.0, 4.0]), np.zeros(2)
+        >>> hessian = ld.probes.hessian_operator(model, x, y)
+        >>> hessian @ np.ones(2)
+        array([2., 8.])
     """
     model, x, mean = prepared(model, x, y, loss)
     return operator_of(model, x, mean)

@@ -45,6 +45,15 @@ class SplitLoss(NamedTuple):
     Attributes:
         top: inside the top eigenspaces of the kernel.
         rest: outside of these eigenspaces.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(None, lambda w, x: x @ w)
+        >>> model, x, y = ld.Model(network, np.array([1.0, 2.0])), np.diag([2.0, 4.0]), np.zeros(2)
+        >>> split = ld.probes.split_loss(model, x, y, s=1)
+        >>> float(split.top), float(split.rest)
+        (16.0, 1.0)
     """
 
     top: Array
@@ -104,6 +113,9 @@ def kernel_operator(model: Any, x: ArrayLike | Iterable[ArrayLike]) -> LinearOpe
     Returns:
         A `scipy.sparse.linalg.LinearOperator`, (n·k, n·k), rows ordered by example, then output.
 
+    Raises:
+        ValueError: for a model and inputs that do not fit together.
+
     Example:
         >>> import numpy as np
         >>> import learndyn as ld
@@ -155,6 +167,9 @@ def ntk_spectrum(
     Returns:
         The eigenvalues, (k,).
 
+    Raises:
+        ValueError: for a model and inputs that do not fit together.
+
     Example:
         >>> import numpy as np
         >>> import learndyn as ld
@@ -188,6 +203,9 @@ def kernel_drift(model: Any, x: ArrayLike, *, start: Any, norm: str = "frobenius
     Returns:
         The ratio.
 
+    Raises:
+        ValueError: for a model and inputs that do not fit together.
+
     Example:
         >>> import numpy as np
         >>> import learndyn as ld
@@ -213,6 +231,9 @@ def pl_constant(model: Any, x: ArrayLike) -> Array:
 
     Returns:
         μ, up to a rounding error of the order of λ_max(K).
+
+    Raises:
+        ValueError: for a model and inputs that do not fit together.
 
     Example:
         >>> import numpy as np
@@ -245,6 +266,10 @@ def split_loss(
 
     Returns:
         Both parts, which add up to the loss.
+
+    Raises:
+        ValueError: for a model, inputs or targets that do not fit together, and for a loss that is
+            not a `SquaredLoss`.
 
     Example:
         >>> import numpy as np

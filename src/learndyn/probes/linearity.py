@@ -47,6 +47,15 @@ class Linearity:
         tolerance: the largest distance at which the linearised prediction counts as holding.
         diverged_at: the first of `steps` at which the network and its linearisation had diverged;
             None for one that did not.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(lambda key: np.ones(2), lambda w, x: x @ w)
+        >>> model, x, y = ld.Model(network, np.array([1.0, 2.0])), np.diag([2.0, 4.0]), np.zeros(2)
+        >>> found = ld.probes.linearity(model, x, y, ld.GradientDescent(0.1), 5)
+        >>> found.distance.shape == found.steps.shape, float(found.kernel_change[-1])
+        (True, 0.0)
     """
 
     steps: np.ndarray
@@ -141,7 +150,9 @@ def linearity(
         (True, True)
     """
     if is_traced(model, x, y):
-        raise ValueError("model: got one that is being traced; allowed is a call of its own")
+        raise ValueError(
+            "model: got one that is being traced; allowed is a call outside of jax.jit and the like"
+        )
     allowed = "a JAX network, which a rule can train (kernel_drift compares modules of PyTorch)"
     model = instance("model", as_model(model), Model, allowed)
     instance("rule", rule, AbstractRule, "a rule such as GradientDescent, SGD or Optax")

@@ -33,6 +33,15 @@ class UpdateCosine(NamedTuple):
     Attributes:
         mean: the mean cosine, up to relative corrections of order 1/(nodes of a layer).
         printed: the published formula, Eq. 28: (mean of the product) / (root mean squares).
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(None, lambda w, x: ld.tap("node", x @ w))
+        >>> model, x, y = ld.Model(network, np.ones((2, 50))), np.ones((1, 2)), np.zeros((1, 50))
+        >>> found = ld.probes.update_cosine(model, x, y)
+        >>> round(float(found.mean), 3), round(float(found.printed), 3)
+        (0.113, 0.139)
     """
 
     mean: Weights
@@ -45,6 +54,16 @@ class MeasuredCosine(NamedTuple):
     Attributes:
         mean: the mean cosine, one number per array of the weights.
         error: its standard error, likewise.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(None, lambda w, x: ld.tap("node", x @ w))
+        >>> model, x, y = ld.Model(network, np.ones((2, 50))), np.ones((1, 2)), np.zeros((1, 50))
+        >>> found = ld.probes.measured_update_cosine(model, x, y, draws=100)
+        >>> expected = np.sqrt(2 / np.pi / 50)
+        >>> bool(abs(found.mean - expected) < 4 * found.error)
+        True
     """
 
     mean: Weights
@@ -81,6 +100,9 @@ def update_cosine(
 
     Returns:
         The predictions.
+
+    Raises:
+        ValueError: for a model without nodes, and for inputs or targets that do not fit it.
 
     Example:
         >>> import numpy as np
@@ -122,11 +144,24 @@ def measured_update_cosine(
 
     Returns:
         Mean and standard error.
+
+    Raises:
+        ValueError: for a model without nodes, and for inputs or targets that do not fit it.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(None, lambda w, x: ld.tap("node", x @ w))
+        >>> model, x, y = ld.Model(network, np.ones((2, 50))), np.ones((1, 2)), np.zeros((1, 50))
+        >>> found = ld.probes.measured_update_cosine(model, x, y, draws=100)
+        >>> predicted = ld.probes.update_cosine(model, x, y).mean
+        >>> bool(abs(found.mean - predicted) < 4 * found.error)
+        True
     """
     rule = NodePerturbation(1.0, sigma=sigma, perturbations=perturbations, shared=shared)
     draws = positive_int("draws", draws)
     if draws < 2:
-        raise ValueError(f"draws: got {draws}; allowed are at least 2")
+        raise ValueError(f"draws: got {draws}; allowed is 2 or more")
     return _measured(LabelledModel(model, x, y, loss), rule, draws, seed("key", key))
 
 

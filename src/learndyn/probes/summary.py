@@ -80,6 +80,16 @@ class Summary:
         spaces: the number of these eigenspaces.
         agop_rank: tr[G]²/tr[G²] of the average gradient outer product.
         skipped: name of a field that was not computed, and is None → why.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(None, lambda w, x: x @ w)
+        >>> model, x, y = ld.Model(network, np.array([1.0, 2.0])), np.diag([2.0, 4.0]), np.zeros(2)
+        >>> found = ld.summary(model, x, y)  # doctest: +ELLIPSIS
+        ┏━...
+        >>> round(float(found.sharpness), 6), found.skipped
+        (8.0, {})
     """
 
     learning_rate: float | None
@@ -146,6 +156,19 @@ def summary(
 
     Returns:
         The numbers.
+
+    Raises:
+        ValueError: for a model, inputs or targets that do not fit together.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(None, lambda w, x: x @ w)
+        >>> model, x, y = ld.Model(network, np.array([1.0, 2.0])), np.diag([2.0, 4.0]), np.zeros(2)
+        >>> found = ld.summary(model, x, y, learning_rate=0.1)  # doctest: +ELLIPSIS
+        ┏━...
+        >>> round(float(found.rate_exact), 6)
+        0.25
     """
     eta = None if learning_rate is None else float(positive("learning_rate", learning_rate))
     source = repeatable(x) if y is None and is_batches(x) else None

@@ -21,6 +21,15 @@ class UpdateCovariance(NamedTuple):
     Attributes:
         sgd: Eq. 30.
         perturbation: Eq. 36a, one draw of the noise in the limit sigma → 0.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(None, lambda w, x: ld.tap("node", x @ w))
+        >>> model, x, y = ld.Model(network, np.array([1.0, 2.0])), np.diag([2.0, 4.0]), np.zeros(2)
+        >>> covariance = ld.probes.update_covariance(model, x, y)
+        >>> covariance.sgd.tolist()  # of the gradients (4, 0) and (0, 32)
+        [[4.0, -32.0], [-32.0, 256.0]]
     """
 
     sgd: Array
@@ -38,6 +47,15 @@ class LossChange(NamedTuple):
     Attributes:
         sgd: under SGD.
         perturbation: under node perturbation.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(None, lambda w, x: ld.tap("node", x @ w))
+        >>> model, x, y = ld.Model(network, np.array([1.0, 2.0])), np.diag([2.0, 4.0]), np.zeros(2)
+        >>> change = ld.probes.loss_change(model, x, y, learning_rate=0.01)
+        >>> bool(change.sgd < change.perturbation < 0)
+        True
     """
 
     sgd: Array
@@ -62,6 +80,18 @@ def update_covariance(
 
     Returns:
         Both covariances.
+
+    Raises:
+        ValueError: for a model without nodes, and for inputs or targets that do not fit it.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(None, lambda w, x: ld.tap("node", x @ w))
+        >>> model, x, y = ld.Model(network, np.array([1.0, 2.0])), np.diag([2.0, 4.0]), np.zeros(2)
+        >>> covariance = ld.probes.update_covariance(model, x, y)
+        >>> bool(np.all(np.diag(covariance.perturbation) > np.diag(covariance.sgd)))
+        True
     """
     return _covariances(LabelledModel(model, x, y, loss))
 
@@ -93,6 +123,18 @@ def loss_change(
 
     Returns:
         The changes under SGD and under node perturbation.
+
+    Raises:
+        ValueError: for a model without nodes, and for inputs or targets that do not fit it.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(None, lambda w, x: ld.tap("node", x @ w))
+        >>> model, x, y = ld.Model(network, np.array([1.0, 2.0])), np.diag([2.0, 4.0]), np.zeros(2)
+        >>> change = ld.probes.loss_change(model, x, y, learning_rate=0.01)
+        >>> round(float(change.sgd), 4), round(float(change.perturbation), 4)
+        (-2.3944, -1.9832)
     """
     counts = positive_int("batch", batch), positive_int("perturbations", perturbations)
     rate = positive("learning_rate", learning_rate)

@@ -39,7 +39,7 @@ class Watched(AbstractStepProbe):
     transformations of optax as in `critical_learning_rate`, which costs a second kernel, of the
     preconditioned network. If weights have different rates, `rate` is 1 and η_crit their common
     factor. η_crit is NaN before such an optimiser has a state, and for one that cannot be read.
-    Losses other than `SquaredLoss` are no sum over eigenspaces: their two parts are NaN.
+    Losses other than `SquaredLoss` are not sums over eigenspaces: both parts are NaN.
 
     For s = 1 eigenvectors follow from those of the last reading, by four products or as many as
     they need for a relative residual of 10⁻⁵. For s > 1 kernels are stored and decomposed

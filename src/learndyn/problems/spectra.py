@@ -70,6 +70,9 @@ def Isotropic(dim: int) -> Spectrum:
     Returns:
         The spectrum.
 
+    Raises:
+        ValueError: for a dimension that is not a positive integer.
+
     Example:
         >>> import learndyn as ld
         >>> ld.Isotropic(300).dim

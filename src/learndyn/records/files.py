@@ -160,6 +160,18 @@ def load(path: str | os.PathLike) -> xr.Dataset:
 
     Raises:
         ValueError: if the file is missing, damaged, or was not written by `save`.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import learndyn as ld
+        >>> problem = ld.TeacherStudent(ld.Isotropic(50), ld.Committee(1, "erf"))
+        >>> system = ld.System(problem, ld.Committee(2, "erf"), ld.SGD(0.1))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "theory.nc"
+        ...     ld.save(ld.solve(system, [0, 1]), path)
+        ...     record = ld.load(path)
+        >>> record["error"].dims, record.attrs["order"]
+        (('time',), 'full')
     """
     path = _place(path)
     with _one_line(path, ALLOWED):

@@ -39,6 +39,15 @@ class Rows(NamedTuple):
         runs: the runs.
         times: indices of the requested times.
         values: name → (runs, times, …).
+
+    Example:
+        >>> import learndyn as ld
+        >>> problem = ld.TeacherStudent(ld.Isotropic(50), ld.Committee(1, "erf"))
+        >>> system = ld.System(problem, ld.Committee(2, "erf"), ld.SGD(0.1))
+        >>> def show(rows):
+        ...     print(rows.start, rows.runs, rows.times, rows.values["error"].shape)
+        >>> record = ld.simulate(system, [0, 1], runs=3, method="reduced", on_rows=show)
+        0 slice(0, 3, None) slice(0, 2, None) (3, 2)
     """
 
     start: int

@@ -32,6 +32,15 @@ class Bound(NamedTuple):
             its own.
         seen: (memory, source) → indices of the problem's examples that the step sees, (batch,);
             None if it sees all of them, or fresh ones.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> data, network = ld.Dataset([[1.0]], [1.0]), ld.Network(None, lambda w, x: x @ w)
+        >>> bound = ld.GradientDescent(0.1).bind(data, network, None, np.float32)
+        >>> memory = bound.init(np.zeros(1))
+        >>> round(float(bound.rate(memory, 0)), 3), bound.seen is None
+        (0.1, True)
     """
 
     init: Callable[[Weights], Memory]
@@ -62,7 +71,15 @@ class Gradients(NamedTuple):
 
 
 class AbstractRule(Value):
-    """Turns weights into the next weights."""
+    """Turns weights into the next weights.
+
+    Example:
+        >>> import learndyn as ld
+        >>> from learndyn.rules import AbstractRule
+        >>> rule = ld.SGD(0.1, batch=4)
+        >>> isinstance(rule, AbstractRule), rule.samples, rule.batch_size
+        (True, True, 4)
+    """
 
     @abc.abstractmethod
     def bind(
@@ -115,7 +132,14 @@ class AbstractRule(Value):
 
 
 class AbstractGradientRule(AbstractRule):
-    """w ← w − learning_rate · gradient, for some estimator of gradients."""
+    """w ← w − learning_rate · gradient, for some estimator of gradients.
+
+    Example:
+        >>> import learndyn as ld
+        >>> from learndyn.rules import AbstractGradientRule
+        >>> isinstance(ld.NaturalGradient(0.1), AbstractGradientRule)
+        True
+    """
 
     learning_rate: eqx.AbstractVar[Any]
 
@@ -164,6 +188,24 @@ class AbstractSampledRule(AbstractGradientRule):
     """A rule of which each step sees `batch` examples, fresh or drawn from a data set.
 
     A subclass has the fields `learning_rate`, `batch` and `sampling`, and states `estimate`.
+
+    Example:
+        >>> import equinox as eqx
+        >>> import jax
+        >>> import learndyn as ld
+        >>> from learndyn.rules import AbstractSampledRule
+        >>> class SignSGD(AbstractSampledRule):
+        ...     learning_rate: float
+        ...     batch: int = eqx.field(static=True, default=1)
+        ...     sampling: str = eqx.field(static=True, default="replacement")
+        ...
+        ...     def estimate(self, problem, network):
+        ...         gradient = jax.grad(lambda w, x, y: problem.mean_loss(network, w, x, y))
+        ...         return lambda w, x, y, source: jax.tree.map(jax.numpy.sign, gradient(w, x, y))
+        >>> network = ld.Network(lambda key: jax.numpy.zeros(1), lambda w, x: x @ w)
+        >>> system = ld.System(ld.Dataset([[1.0]], [1.0]), network, SignSGD(0.1))
+        >>> ld.simulate(system, [0, 5], dtype="float64")["error"].values.round(4).tolist()
+        [[0.5, 0.125]]
     """
 
     batch: eqx.AbstractVar[int]
@@ -212,6 +254,22 @@ class AbstractDeterministicRule(AbstractGradientRule):
     """A rule without sampling: each step sees the population, or the whole data set.
 
     A subclass has the field `learning_rate`, and states `velocity`.
+
+    Example:
+        >>> import jax
+        >>> import learndyn as ld
+        >>> from learndyn.rules import AbstractDeterministicRule
+        >>> class SignFlow(AbstractDeterministicRule):
+        ...     learning_rate: float
+        ...
+        ...     def velocity(self, problem, network, teacher):
+        ...         x, y = problem.x, problem.y
+        ...         gradient = jax.grad(lambda w: problem.mean_loss(network, w, x, y))
+        ...         return lambda w: jax.tree.map(lambda g: -jax.numpy.sign(g), gradient(w))
+        >>> network = ld.Network(lambda key: jax.numpy.zeros(1), lambda w, x: x @ w)
+        >>> system = ld.System(ld.Dataset([[1.0]], [1.0]), network, SignFlow(0.1))
+        >>> ld.simulate(system, [0, 5], dtype="float64")["error"].values.round(4).tolist()
+        [[0.5, 0.125]]
     """
 
     @abc.abstractmethod

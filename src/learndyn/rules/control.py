@@ -25,6 +25,13 @@ class Steering(NamedTuple):
         raised: how many times the rate was raised.
         step: steps taken.
         clipped: whether the rate was reduced to the limit.
+
+    Example:
+        >>> import learndyn as ld
+        >>> control = ld.rules.CatapultControl(1.0, times=1.5, rest=1)
+        >>> steering = control.advance(control.begin(2.0), 2.0)
+        >>> float(steering.rate), int(steering.raised)
+        (3.0, 1)
     """
 
     rate: Array

@@ -29,6 +29,12 @@ class StepLaw(NamedTuple):
         decay: of w; None, unlike 0, leaves the term out of the compiled program.
         output_decay: of v, likewise.
         inertia: the momentum; None without it.
+
+    Example:
+        >>> import learndyn as ld
+        >>> law = ld.SGD(0.1, batch=10, momentum=0.5).step_law
+        >>> law.batch, round(float(law.settled.learning_rate), 3)
+        (10, 0.2)
     """
 
     learning_rate: Any

@@ -28,6 +28,9 @@ def normalise_rows(axis: int | None = None) -> Any:
     Returns:
         An `optax.GradientTransformation`.
 
+    Raises:
+        ValueError: for an axis that is not an integer.
+
     Example:
         >>> import optax
         >>> import learndyn as ld

@@ -24,7 +24,7 @@ Losses = Callable[[Nodes], Array]
 
 @bounded(learning_rate=POSITIVE, sigma=POSITIVE, batch=COUNT, perturbations=COUNT)
 class NodePerturbation(AbstractSampledRule):
-    """w ← w − η · estimate, of which the mean over the noise is ∇loss in the limit sigma → 0.
+    """w ← w − η · estimate; its mean over the noise is ∇loss in the limit sigma → 0.
 
     For every example, noise sigma · ξ with standard normal ξ is added at all nodes h_k (marked by
     `tap`) at once. With s = (loss with noise − loss) / sigma, the estimate is the mean over

@@ -18,6 +18,12 @@ class Bounds(NamedTuple):
         whole: whether only integers are allowed.
         with_low: whether the lower end itself is allowed.
         with_high: whether the upper end itself is allowed.
+
+    Example:
+        >>> import learndyn as ld
+        >>> rate = ld.bounds_of(ld.GradientDescent)["learning_rate"]
+        >>> 0.5 in rate, -0.5 in rate
+        (True, False)
     """
 
     low: float

@@ -43,7 +43,21 @@ INTERRUPTED = 130  # the exit status that shells report for a process ended by C
 
 
 class Cancelled(Exception):
-    """A call of `solve` or `simulate` was ended by the event that it was given as `cancel`."""
+    """A call of `solve` or `simulate` was ended by the event that it was given as `cancel`.
+
+    Example:
+        >>> import threading
+        >>> import learndyn as ld
+        >>> problem = ld.TeacherStudent(ld.Isotropic(50), ld.Committee(1, "erf"))
+        >>> system = ld.System(problem, ld.Committee(2, "erf"), ld.SGD(0.1))
+        >>> event = threading.Event()
+        >>> event.set()
+        >>> try:
+        ...     ld.solve(system, [0, 1], cancel=event)
+        ... except ld.Cancelled:
+        ...     print("cancelled")
+        cancelled
+    """
 
 
 class _Call(NamedTuple):

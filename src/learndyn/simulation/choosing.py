@@ -25,7 +25,7 @@ def choose(
     "auto" means "reduced" if that is exact and, by `simulation/costs.py`, faster for these runs.
 
     Args:
-        system: what learns.
+        system: the system.
         theory: the theory that covers it, or None.
         method: the requested method.
         probes: what to evaluate on the weights.

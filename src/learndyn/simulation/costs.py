@@ -55,7 +55,7 @@ def seconds_per_step(
     """Seconds until all runs have taken one step, in both engines.
 
     Args:
-        system: what learns.
+        system: the system.
         chain: its exact chain.
         runs: the number of runs of all starts.
         dtype: precision of the weights.

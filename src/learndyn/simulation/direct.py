@@ -47,7 +47,7 @@ class Direct:
     """The engine.
 
     Args:
-        system: what learns.
+        system: the system.
         begin: number of a start → its weights in the precision of the run, its teacher, and what
             to read.
         key: seed of the first start; run r of start s depends on (key + s, r) alone.

@@ -51,7 +51,7 @@ class OnExamples(eqx.Module):
     fit into memory at once.
 
     Args:
-        system: what learns.
+        system: the system.
         sets: prefix of the observables' names ("", "test_", …) → the set.
         dtype: precision of the weights.
         error: whether to read the loss on the set without a prefix, which a theory may predict.

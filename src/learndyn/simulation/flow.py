@@ -28,7 +28,7 @@ def follow_flow(
     """Integrates d weights / dt = velocity, with t = learning rate × steps, and reads at `times`.
 
     Args:
-        system: what learns; its rule must not sample.
+        system: the system; its rule must not sample.
         times: increasing, non-negative.
         weights: the weights at time 0, float64.
         teacher: the teacher's weights.

@@ -19,7 +19,7 @@ def require_memory_for_step(
     """Raises a ValueError if the random numbers or examples of one step do not fit.
 
     Args:
-        system: what learns.
+        system: the system.
         chain: the chain that is simulated instead of the weights, or None.
         width: the number of runs computed together.
     """

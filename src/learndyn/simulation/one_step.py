@@ -26,7 +26,7 @@ def update(
     """One step of the rule with fresh memory, in the precision of the weights.
 
     Args:
-        system: what learns.
+        system: the system.
         weights: the weights before the step.
         teacher: the teacher's weights; None if the problem fixes them.
         key: seed of the step's random numbers.
@@ -77,7 +77,7 @@ def measure_drift(system: System, start: Start, *, trials: int, key: int = 0) ->
     It estimates the exact mean of one step at size N, whose limit is `drift`.
 
     Args:
-        system: what learns; a theory must cover it, which defines the state.
+        system: the system; a theory must cover it, which defines the state.
         start: where every step begins.
         trials: number of steps.
         key: seed.

@@ -153,7 +153,7 @@ def reading_of(
     """What to read of a system: its theory's observables, losses on examples, and probes.
 
     Args:
-        system: what learns.
+        system: the system.
         theory: the theory that covers it, or None.
         weights: the initial weights.
         teacher: the teacher's weights.

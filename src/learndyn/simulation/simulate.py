@@ -66,7 +66,7 @@ def simulate(
     at a cost that is independent of the size.
 
     Args:
-        system: what learns.
+        system: the system.
         times: increasing, non-negative, in the system's unit of time.
         start: the initial condition of every run, at time 0; None samples `start(system, key=key)`.
         starts: a list of several starts, each with `runs` runs; the record then has a dimension

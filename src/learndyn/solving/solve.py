@@ -58,7 +58,7 @@ def solve(
     """The trajectory that the theory of a system predicts.
 
     Args:
-        system: what learns.
+        system: the system.
         times: increasing, non-negative, in the system's unit of time (steps / N for
             committees).
         start: the initial condition, at time 0; None samples `start(system, key=key)`.
@@ -66,10 +66,10 @@ def solve(
         order: "full", all terms in the learning rate; "flow", the limit of a small learning rate
             on the same time axis; "finite" (committees), the exact mean of one step, iterated. It
             is closed for linear students; otherwise it neglects the feedback of the fluctuations,
-            which is of the same order 1/N. Two linear layers have "finite", which does not neglect
-            2 against the sizes, and "wide", the limit of a wide hidden layer. Committees with
-            momentum have "inertial", the limit of large N at a fixed N (1 − momentum), which is the
-            better one if momentum is near 1; "full" is the limit at a fixed momentum.
+            which is of the same order 1/N. Two linear layers have "finite", which keeps the 2 in
+            factors such as (inputs + 2), and "wide", the limit of a wide hidden layer. Committees
+            with momentum have "inertial", the limit of large N at a fixed N (1 − momentum), which
+            is the better one if momentum is near 1; "full" is the limit at a fixed momentum.
         fluctuations: whether to predict, for every observable, the standard deviation of a
             run at size N (`<name>_std`), by the linear-noise equation of committees under
             SGD; for orders "full" and "flow" and at most 2000 state variables. The tolerance of the

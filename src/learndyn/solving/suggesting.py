@@ -29,7 +29,7 @@ def suggest_times(
     until then.
 
     Args:
-        system: what learns; a theory must cover it.
+        system: the system; a theory must cover it.
         points: how many times.
         start: the initial condition; None samples `start(system, key=key)`.
         key: seed of that sample.

@@ -42,6 +42,21 @@ def open_sweep(store: str | os.PathLike) -> xr.Dataset:
     Raises:
         ValueError: for a location without a sweep, or with a damaged one; damaged data raise it
             when they are read.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from distributed import Client
+        >>> import learndyn as ld
+        >>> def power(base, exponent):
+        ...     return base**exponent
+        >>> axes = {"base": [2, 3], "exponent": [1, 2, 3]}
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> store = pathlib.Path(folder.name) / "powers.zarr"
+        >>> with Client(processes=False, dashboard_address=None) as client:
+        ...     data = ld.sweep(power, axes, store=store, client=client, progress=False)
+        >>> ld.open_sweep(store)["point_status"].values.tolist()[0]
+        ['finished', 'finished', 'finished']
+        >>> folder.cleanup()
     """
     opened = Store(path("store", store))
     grid, statuses = _now(opened)

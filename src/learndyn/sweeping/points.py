@@ -219,7 +219,7 @@ def make_grid(
         kept = [p for row, p in enumerate(every) if _belongs(grid, row, where)]
         grid = dataclasses.replace(grid, points=tuple(kept))
     if not grid.points:
-        raise ValueError("where: leaves no point; allowed is a condition that some points meet")
+        raise ValueError("where: got a condition that no point meets; allowed is one that some do")
     return grid
 
 

@@ -81,7 +81,7 @@ class Schema:
         _check_names([*mine, *map(str, record.dims)])
         fields = {_kept(k, pad): _field(k, v, k in record.coords, pad) for k, v in mine.items()}
         if all(field.shared for field in fields.values()):
-            raise ValueError("function: its record has no variables; allowed is one with some")
+            raise ValueError("function: its record has no variables; allowed is at least one")
         sizes = {str(dim): size for dim, size in record.sizes.items()}
         return Schema(sizes, tuple(pad), fields, _plain(record.attrs))
 

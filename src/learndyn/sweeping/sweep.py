@@ -50,14 +50,15 @@ def sweep(
 ) -> xr.Dataset:
     """Evaluates a function at every point of a grid, and stores the results in one store.
 
-    If a call is interrupted, by whatever, repeating it continues the sweep: at most the chunks that
-    were being computed are computed again. Points that failed are tried again by the next call.
+    If a call is interrupted, for any reason, repeating it continues the sweep: at most the chunks
+    that were being computed are computed again. Points that failed are tried again by the next
+    call.
 
     Args:
         function: called as `function(**point)`; it returns an `xarray.Dataset`, or a number (the
-            variable `value`), or a dict name → number. If it has a
-            parameter `key` that has no default and is not an axis, it gets a seed derived from
-            the point: the same alone, in any grid, and on any worker.
+            variable `value`), or a dict name → number. A parameter `key` that has no default and
+            is not an axis gets a seed derived from the point, which is the same in any grid and on
+            any worker.
         axes: name → a list of numbers, strings or objects with a `label`, or a dict
             label → object.
         store: a path, or a location for which fsspec has a driver.
@@ -83,6 +84,21 @@ def sweep(
     Raises:
         ValueError: for wrong arguments, and for a store that contains another sweep, that another
             client is writing, or that cannot be written.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from distributed import Client
+        >>> import learndyn as ld
+        >>> def power(base, exponent):
+        ...     return base**exponent
+        >>> axes = {"base": [2, 3], "exponent": [1, 2, 3]}
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> store = pathlib.Path(folder.name) / "powers.zarr"
+        >>> with Client(processes=False, dashboard_address=None) as client:  # or a cluster's
+        ...     data = ld.sweep(power, axes, store=store, client=client, progress=False)
+        >>> data["value"].values.astype(int).tolist()
+        [[2, 4, 8], [3, 9, 27]]
+        >>> folder.cleanup()
     """
     if client is None:
         check_importable()  # before the lock: the script itself may hold it

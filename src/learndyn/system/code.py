@@ -33,7 +33,7 @@ def code_of(
     """The Python program that makes a system, and if times are given, computes its curves.
 
     Args:
-        system: what learns; all of it must be in its JSON form.
+        system: the system; all of it must be in its JSON form.
         times: for `solve` and `simulate`; None leaves both out.
         key: seed of the start.
         runs: how many networks to train and compare; 0 leaves `simulate` out.

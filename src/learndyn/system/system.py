@@ -1,4 +1,4 @@
-"""What learns: a problem, a network and an update rule."""
+"""Systems that learn: a problem, a network and an update rule."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ from learndyn.system.encoding import decode, encode, missing
 
 @shown_as_table
 class System(Value):
-    """What learns: a problem, a network and an update rule.
+    """A system that learns: a problem, a network and an update rule.
 
     Args:
         problem: where examples and their labels come from.

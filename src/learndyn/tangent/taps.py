@@ -44,6 +44,9 @@ def tap(name: str, h: Array) -> Array:
     Returns:
         h.
 
+    Raises:
+        ValueError: for a name that is not a string, and for anything but an array of real numbers.
+
     Example:
         >>> import jax.numpy as jnp
         >>> import learndyn as ld

@@ -22,6 +22,14 @@ def check_theory(system: System) -> None:
 
     Raises:
         AssertionError: for the first thing that the theory does not do.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.MLP([2, 3, 1], "tanh")
+        >>> model = ld.Model(network, network.sample(np.random.default_rng(0), (2,)))
+        >>> data = ld.Dataset(np.eye(2), [1.0, -1.0])
+        >>> ld.testing.check_theory(ld.System(data, ld.linearise(model), ld.GradientDescent(0.1)))
     """
     for check in THEORY:
         check(system)
@@ -36,6 +44,10 @@ def check_rule(rule: AbstractRule, system: System | None = None) -> None:
 
     Raises:
         AssertionError: for the first thing that the rule does not do.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.testing.check_rule(ld.GradientDescent(0.02))
     """
     for check in RULE:
         check(standard_system(rule) if system is None else system)
@@ -51,6 +63,10 @@ def check_network(network: AbstractNetwork, input_shape: tuple[int, ...], target
 
     Raises:
         AssertionError: for the first thing that the network does not do.
+
+    Example:
+        >>> import learndyn as ld
+        >>> ld.testing.check_network(ld.Committee(2, "linear"), (3,))
     """
     for check in NETWORK:
         check(network, input_shape, target)

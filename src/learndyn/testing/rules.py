@@ -22,6 +22,18 @@ def standard_system(rule: AbstractRule, problem: AbstractProblem | None = None) 
     Args:
         rule: the rule.
         problem: None is that of isotropic Gaussian inputs.
+
+    Returns:
+        The system.
+
+    Raises:
+        ValueError: for a rule that cannot train these layers.
+
+    Example:
+        >>> import learndyn as ld
+        >>> system = ld.testing.standard_system(ld.SGD(0.01))
+        >>> system.network
+        DeepLinear(widths=(3, 4, 2), init=Xavier(scale=1.0))
     """
     problem = problem or TeacherStudent(Isotropic(3), LinearTeacher(2, MATRIX))
     return System(problem, DeepLinear([3, 4, 2], init=Xavier()), rule)

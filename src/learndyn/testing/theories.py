@@ -74,7 +74,7 @@ def drift_is_the_slope_of_its_own_solution(system: System) -> None:
     if order is None:
         return
     state = moving(theory, begin.state, order)
-    h = 1e-4 * _size(state) / _size(_tangent(theory, state, order))
+    h = 1e-4 * (_size(state) or 1.0) / _size(_tangent(theory, state, order))
     solved = solve(system, [0.0, h, 2 * h], start=begin, order=order, rtol=1e-12, atol=1e-14)
     with jax.enable_x64(True):
         along = _tangent(theory, state, order)

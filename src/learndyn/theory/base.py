@@ -78,7 +78,18 @@ class Reference:
 
 
 class NoTheory(ValueError):
-    """No theory covers the system; the message lists every theory with its reason."""
+    """No theory covers the system; the message lists every theory with its reason.
+
+    Example:
+        >>> import learndyn as ld
+        >>> data = ld.Dataset([[1.0, 0.0], [0.0, 1.0]], [1.0, -1.0])
+        >>> system = ld.System(data, ld.MLP([2, 8, 1], "tanh"), ld.SGD(0.1))
+        >>> try:
+        ...     ld.theory_of(system)
+        ... except ld.NoTheory as error:
+        ...     print(str(error)[:34])
+        no theory covers this system (comm
+    """
 
 
 @shown_as_table
@@ -90,6 +101,16 @@ class AbstractTheory(Value):
 
     Args:
         system: the system that it describes.
+
+    Example:
+        >>> import learndyn as ld
+        >>> problem = ld.TeacherStudent(ld.Isotropic(50), ld.Committee(1, "erf"))
+        >>> system = ld.System(problem, ld.Committee(2, "erf"), ld.SGD(0.1))
+        >>> theory = ld.theory_of(system)
+        >>> theory.name, theory.orders
+        ('committee', ('full', 'flow', 'finite'))
+        >>> theory.covers(system).level
+        'exact'
     """
 
     system: System

@@ -107,7 +107,16 @@ Integration = Explicit | Implicit | Stabilised
 
 
 class Flow(eqx.Module):
-    """d state / d time = drift(state)."""
+    """d state / d time = drift(state).
+
+    Example:
+        >>> import learndyn as ld
+        >>> problem = ld.TeacherStudent(ld.Isotropic(50), ld.Committee(1, "erf"))
+        >>> system = ld.System(problem, ld.Committee(2, "erf"), ld.SGD(0.1))
+        >>> flow = ld.theory_of(system).dynamics("full")
+        >>> isinstance(flow, ld.theory.Flow), flow.clock.unit
+        (True, 'steps / N')
+    """
 
     @property
     @abc.abstractmethod
@@ -132,7 +141,18 @@ class Flow(eqx.Module):
 
 
 class Map(eqx.Module):
-    """state ← advance(state), once per step of the rule."""
+    """state ← advance(state), once per step of the rule.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> problem = ld.TeacherStudent(ld.Isotropic(1), ld.LinearTeacher(1, [[2.0]]))
+        >>> network = ld.DeepLinear([1, 1], init=ld.Aligned(1.0))
+        >>> theory = ld.theory_of(ld.System(problem, network, ld.GradientDescent(0.5)))
+        >>> step = theory.dynamics("full")
+        >>> isinstance(step, ld.theory.Map), step.clock.unit
+        (True, 'steps')
+    """
 
     @property
     @abc.abstractmethod
@@ -160,7 +180,17 @@ class Map(eqx.Module):
 
 
 class Noise(eqx.Module):
-    """How much a state of size N fluctuates about its flow."""
+    """How much a state of size N fluctuates about its flow.
+
+    Example:
+        >>> import learndyn as ld
+        >>> problem = ld.TeacherStudent(ld.Isotropic(50), ld.Committee(1, "erf"))
+        >>> system = ld.System(problem, ld.Committee(2, "erf"), ld.SGD(0.1))
+        >>> theory, start = ld.theory_of(system), ld.start(system)
+        >>> noise = theory.noise("full")
+        >>> isinstance(noise, ld.theory.Noise)
+        True
+    """
 
     @abc.abstractmethod
     def diffusion(self, state: State) -> Array:
@@ -172,7 +202,17 @@ class Noise(eqx.Module):
 
 
 class Spread(eqx.Module):
-    """How much observables scatter between runs, for states that say it themselves."""
+    """How much observables scatter between runs, for states that say it themselves.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(lambda key: np.zeros(2), lambda w, x: x @ w, linear=True)
+        >>> data = ld.Dataset(np.diag([2.0, 4.0]), np.ones(2))
+        >>> noise = ld.theory_of(ld.System(data, network, ld.SGD(0.1))).noise("full")
+        >>> isinstance(noise, ld.theory.Spread)
+        True
+    """
 
     @abc.abstractmethod
     def deviations(self, state: State) -> dict[str, Array]:

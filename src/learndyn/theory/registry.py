@@ -35,9 +35,17 @@ GROUP = "learndyn.theories"
 def theories() -> list[type[AbstractTheory]]:
     """All theories: ours, registered ones, and those of installed packages.
 
+    Returns:
+        The theories, in the order of the search.
+
     Warns:
         UserWarning: once, if a theory of an installed package cannot be imported, is none, or has
             the name of another; it is left out.
+
+    Example:
+        >>> from learndyn.theory import theories
+        >>> [kind.name for kind in theories()][:3]
+        ['committee', 'deep linear', 'perturbation']
     """
     _add_installed()
     return THEORIES
@@ -66,6 +74,17 @@ def register(kind: type[AbstractTheory]) -> type[AbstractTheory]:
 
     Returns:
         The same class, so that `@register` can decorate it.
+
+    Raises:
+        ValueError: for anything but a subclass of `AbstractTheory`.
+
+    Example:
+        >>> import learndyn as ld
+        >>> from learndyn.theory import CommitteeTheory, theories
+        >>> ld.register(CommitteeTheory) is CommitteeTheory  # a theory of this name takes its place
+        True
+        >>> CommitteeTheory in theories()
+        True
     """
     if not (isinstance(kind, type) and issubclass(kind, AbstractTheory)):
         raise ValueError(f"kind: got {shown(kind)}; allowed is a subclass of AbstractTheory")

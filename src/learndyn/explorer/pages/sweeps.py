@@ -49,7 +49,7 @@ class Sweeps(AbstractPage):
             [str(n) for n, v in data.data_vars.items() if v.dtype.kind in "fiub"],
         )
         if not curves:
-            raise ValueError("store: got one without a finished point; allowed is one with some")
+            raise ValueError("store: got one without a finished point; allowed is at least one")
         pick = lambda name, among, other: (
             values[name] if values[name] in among else among[other % len(among)]
         )

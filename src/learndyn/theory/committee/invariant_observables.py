@@ -20,6 +20,14 @@ def invariants(record: xr.Dataset) -> xr.Dataset:
 
     Raises:
         ValueError: for a record without Q and R.
+
+    Example:
+        >>> import learndyn as ld
+        >>> problem = ld.TeacherStudent(ld.Isotropic(50), ld.Committee(1, "erf"))
+        >>> system = ld.System(problem, ld.Committee(2, "erf"), ld.SGD(0.1))
+        >>> record = ld.analysis.invariants(ld.solve(system, [0, 1]))
+        >>> [name for name in record.data_vars if "time" in record[name].dims]
+        ['error', 'Q_trace', 'R_square']
     """
     require_record("record", record)
     missing = [name for name in ("Q", "R", "error", "outcome", "diverged_at") if name not in record]

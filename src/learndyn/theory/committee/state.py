@@ -34,7 +34,7 @@ def _optional(name: str) -> Callable[[Any], Array | None]:
 def _time(value: Any) -> Elapsed | None:
     if value is None or isinstance(value, Elapsed):
         return value
-    raise ValueError(f"time: got {shown(value)}; allowed is None, every start has time 0")
+    raise ValueError(f"time: got {shown(value)}; allowed is None, since every start has time 0")
 
 
 class Overlaps(eqx.Module):

@@ -32,6 +32,13 @@ class InfiniteNetwork(AbstractNetwork):
     Args:
         network: the finite network; its hidden widths matter by their ratios at most.
         train: "all", or "last" if only the last layer learns.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> wide = ld.infinite(ld.MLP([2, 100, 1], "relu"))
+        >>> wide.nngp(np.eye(2)).round(4).tolist()
+        [[0.25, 0.0796], [0.0796, 0.25]]
     """
 
     network: MLP | ResidualMLP | CNN

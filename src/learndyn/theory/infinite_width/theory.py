@@ -139,7 +139,9 @@ class InfiniteWidthTheory(AbstractTheory):
         """
         times = np.atleast_1d(numbers("times", times))
         if not np.all(times >= 0):
-            raise ValueError("times: got one that is negative or NaN; allowed are others")
+            raise ValueError(
+                "times: got one that is negative or NaN; allowed are non-negative times"
+            )
         steps, train = times * self.clock(order).steps, self._inputs[""]
         came, allowed = finite("x", numbers("x", x)).shape, self.system.problem.input_shape
         if came[1:] != allowed or not came:

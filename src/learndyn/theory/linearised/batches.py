@@ -40,6 +40,16 @@ class LinearisedBatchTheory(AbstractLinearised):
 
     Args:
         system: a system that it covers.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(lambda key: np.zeros(2), lambda w, x: x @ w, linear=True)
+        >>> data = ld.Dataset(np.diag([2.0, 4.0]), np.ones(2))
+        >>> system = ld.System(data, network, ld.SGD(0.05, batch=1))
+        >>> record = ld.solve(system, [0, 10], fluctuations=True)
+        >>> record["error"].values.round(4).tolist(), bool(record["error_std"][-1] > 0)
+        ([0.5, 0.0347], True)
     """
 
     name: ClassVar[str] = "linearised, mini-batches"

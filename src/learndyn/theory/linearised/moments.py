@@ -39,6 +39,16 @@ class Moments(eqx.Module):
         step: the number of the step, for rates that change; otherwise None.
         scatter: variance of the outputs, summed over each of the sets, (sets,), in the diagonal
             approximation; otherwise None, since `covariance` has it.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(lambda key: np.zeros(2), lambda w, x: x @ w, linear=True)
+        >>> data = ld.Dataset(np.diag([2.0, 4.0]), np.ones(2))
+        >>> system = ld.System(data, network, ld.SGD(0.1))
+        >>> state = ld.start(system).state
+        >>> type(state).__name__, state.values.shape, state.covariance.shape
+        ('Moments', (2,), (2, 2))
     """
 
     values: Array = eqx.field(converter=float64("values"))

@@ -34,6 +34,16 @@ class Outputs(eqx.Module):
         values: (examples, *output shape).
         velocity: of a rule with momentum, η J v on the same examples; None without momentum.
         step: the number of the step, for rates that change in time; otherwise None.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(lambda key: np.zeros(2), lambda w, x: x @ w, linear=True)
+        >>> data = ld.Dataset(np.diag([2.0, 4.0]), np.ones(2))
+        >>> system = ld.System(data, network, ld.GradientDescent(0.1))
+        >>> start = ld.start(system, state=ld.Outputs([0.5, 0.5]))
+        >>> ld.solve(system, [0, 1], start=start)["error"].values.round(4).tolist()
+        [0.125, 0.0425]
     """
 
     values: Array = eqx.field(converter=float64("values"))

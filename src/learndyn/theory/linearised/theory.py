@@ -36,6 +36,18 @@ class LinearisedTheory(AbstractLinearised):
 
     Args:
         system: a system that it covers.
+
+    Example:
+        >>> import numpy as np
+        >>> import learndyn as ld
+        >>> network = ld.Network(lambda key: np.zeros(2), lambda w, x: x @ w, linear=True)
+        >>> data = ld.Dataset(np.diag([2.0, 4.0]), np.ones(2))
+        >>> system = ld.System(data, network, ld.GradientDescent(0.1))
+        >>> theory = ld.theory_of(system)
+        >>> type(theory).__name__, theory.landmarks()["critical_learning_rate"]
+        ('LinearisedTheory', 0.25)
+        >>> ld.solve(system, [0, 10**6])["error"].values.round(4).tolist()
+        [0.5, 0.0]
     """
 
     name: ClassVar[str] = "linearised"

@@ -44,7 +44,9 @@ def of(setting: QuadraticSetting, state: Residuals) -> dict[str, float]:
     order = np.argsort(-state.kernel)
     top = int(order[0])
     if not state.kernel[top] > 0:
-        raise ValueError("state: got the kernel 0; allowed is a positive one, as 0 does not learn")
+        raise ValueError(
+            "state: got the kernel 0; allowed is a positive one, since nothing is learned with 0"
+        )
     marks = _rates(setting, state.kernel[order])
     marks |= _course(setting, state, top) | _small_catapult(setting, state, top)
     return {name: float(value) for name, value in marks.items()}
