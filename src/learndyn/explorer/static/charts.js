@@ -51,8 +51,11 @@ export class Chart {
     const spec = this.#spec;
     if (!spec || !this.plot.clientWidth) return;
     const log = this.axes, series = this.#series(), keep = this.#kept(log.x);
-    const clean = y => keep.map(i => y[i] === null || y[i] === undefined || (log.y && y[i] <= 0) ? null : y[i]);
-    const data = [keep.map(i => spec.at[i]), ...series.map(s => clean(s.y))];
+    // On a logarithmic axis the edge of a band that falls below zero lies at the lowest curve.
+    const lowest = Math.min(...series.flatMap(s => s.style === "edge" ? [] : s.y.filter(v => v > 0)));
+    const placed = (v, style) => log.y && v <= 0 ? (style === "edge" && lowest < Infinity ? lowest : null) : v;
+    const clean = s => keep.map(i => s.y[i] === null || s.y[i] === undefined ? null : placed(s.y[i], s.style));
+    const data = [keep.map(i => spec.at[i]), ...series.map(clean)];
     const shape = JSON.stringify([log, this.plot.clientWidth, series.map(s => [s.name, s.style]), spec.band,
       spec.x.label, spec.y.label, colour("--ink")]);
     if (this.#plot && this.#shape === shape) this.#plot.setData(data);
@@ -81,7 +84,7 @@ export class Chart {
     const width = {theory: 2.5, run: 1.2, edge: 0.5}[series.style] ?? 1.6;
     const points = series.style === "points";
     return {label: series.name, stroke: colour(of), width: points ? 0 : width,
-      dash: series.dashed ? [7, 4] : undefined, points: {show: points, size: 5, fill: colour(of)}};
+      dash: series.dashed ? [7, 4] : undefined, pxAlign: 0, points: {show: points, size: 5, fill: colour(of)}};
   }
 
   #options(series, log) {
@@ -117,6 +120,8 @@ export class Chart {
     const {left, top, width, height} = u.bbox, context = u.ctx;
     context.save();
     context.font = `${12 * devicePixelRatio}px sans-serif`;
+    context.globalAlpha = 1;  // the last curve drawn leaves its own
+    context.lineWidth = 1.5 * devicePixelRatio;
     context.strokeStyle = context.fillStyle = colour("--good");
     context.setLineDash([6, 5]);
     for (const mark of this.#spec.marks) {

@@ -107,10 +107,10 @@ function drawView(view) {
   at("parts").replaceChildren(...partsOf(view, go));
   at("code").textContent = view.code;
   at("program").hidden = !view.code;
-  at("bar").hidden = !view.trains && !view.code;
+  at("bar").hidden = !view.trains && !view.saves;
   at("train").hidden = at("stop").hidden = at("progress").hidden = !view.trains;
   at("train").textContent = view.trains;
-  at("files").hidden = !view.code;
+  at("files").hidden = !view.saves;
   controls.hint(view.hints, view.offers);
 }
 
@@ -137,7 +137,7 @@ const on = {
     at("state").textContent = "ready";
     if (!first) return;
     const ms = performance.now() - began;
-    explorer.measured.push({name: explorer.moved, ms, server: 1e3 * m.seconds});
+    explorer.measured.push({name: explorer.moved, ms, server: 1e3 * m.seconds, compiled: m.compiled});
     at("took").textContent = `drawn in ${ms.toFixed(0)} ms`;
   },
   rows(m) {
