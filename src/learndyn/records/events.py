@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+# What the fields of a damaged message raise: cut off, of another type, no text.
+DAMAGE = (IndexError, struct.error, AttributeError, TypeError, ValueError)
 HEAD, TAIL = 12, 4  # bytes around a message
 POLYNOMIAL = 0x82F63B78  # of CRC-32C, reversed
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5  # wire types
@@ -47,7 +49,7 @@ def scalars(content: bytes) -> tuple[dict[str, tuple[list[int], list[float]]], b
                 steps, values = curves.setdefault(tag, ([], []))
                 steps.append(step)
                 values.append(value)
-        except (IndexError, struct.error, UnicodeDecodeError):
+        except DAMAGE:
             raise ValueError("its events are damaged") from None
         begin = end + TAIL
     return curves, whole
