@@ -92,8 +92,8 @@ def test_values_at_other_steps_are_the_last_known_ones():
 
 
 BAD = {
-    "none.csv": "", "texts.csv": "a,b\nx,y\n", "steps.csv": "step,loss\nx,1\n", "nul.csv": "a\n\0\n",
-    "some.exe": "MZ", "none.nc": "", "cut.nc": "\x89HDF\r\n", "none.tfevents": "",
+    "none.csv": "", "texts.csv": "a,b\nx,y\n", "steps.csv": "step,loss\nx,1\n",
+    "nul.csv": "a\n\0\n", "some.exe": "MZ", "none.nc": "", "cut.nc": "\x89HDF\r\n", "none.tfevents": "",
 }  # fmt: skip
 
 
@@ -103,6 +103,6 @@ def test_what_cannot_be_read_is_one_sentence(tmp_path, name):
         (tmp_path / name).write_bytes(BAD[name].encode())
     with pytest.raises(ValueError, match=rf"\Afile: got '{name}' \([^\n]+\); allowed is [^\n]+\Z"):
         read_curves(tmp_path / name)
-    with pytest.raises(ValueError, match="file: got 'folder.csv'"):
+    with pytest.raises(ValueError, match=r"\Afile: got 'folder\.csv'"):
         (tmp_path / "folder.csv").mkdir()
         read_curves(tmp_path / "folder.csv")

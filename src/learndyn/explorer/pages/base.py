@@ -152,7 +152,8 @@ class AbstractSystemPage(AbstractPage):
         ended = str(theory["outcome"].values)
         view.status = f"{theory.attrs['coverage']}: {theory.attrs['coverage_reason']}"
         if ended != "finished":
-            view.notes.append(f"The theory {ended} at time {float(theory['diverged_at']):.4g}.")
+            when = float(theory["diverged_at"])
+            view.notes.append(f"The theory {ended} at time {when:.4g}: a shorter time shows how.")
         runs = {"runs": self._number(values), "runs_key": RUNS_KEY, **self.simulating(values)}
         view.code = ld.code_of(system, self.times(values), key=self._key(values), **runs)
         view.trains, view.saves = ("Train networks" if self.runs else "Train the network"), True

@@ -37,7 +37,7 @@ class Committee(AbstractSystemPage):
         "std": Slider("size of the start", 0.001, 1, 0.01, log=True),
         "horizon": Slider("time, steps / N", 10, 2000, 800, whole=True, log=True),
         "key": Slider("seed of the start", 0, 99, 0, whole=True),
-        "runs": Slider("networks to train", 1, 32, 8, whole=True),
+        "runs": Slider("networks to train", 1, 64, 24, whole=True),
         "band": Flag("band at size N (slower)"),
     }
 

@@ -29,7 +29,8 @@ from learndyn.records.curves import read_curves
 
 curves = read_curves({file!r}).curves
 steps, loss = curves[{variable!r}]
-found = ld.analysis.find_catapults(loss, rise={rise!r}{rates})
+rates = {rates}
+found = ld.analysis.find_catapults(loss, rise={rise!r}, **rates)
 print([(steps[s.onset], steps[s.peak], s.rise) for s in found.spikes])
 """
 
@@ -169,7 +170,9 @@ def _spikes(found: "Catapults", steps: "np.ndarray") -> list[Table]:
 
 
 def _code(values: Values, found: _Found) -> str:
-    given = {name: f", {name}=curves[{own!r}].at(steps)" for name, (own, _) in found.rates.items()}
-    rates = "".join(given.values()) if len(given) == len(KNOWN) else ""
+    given = [
+        f"    {name!r}: curves[{own!r}].at(steps),\n" for name, (own, _) in found.rates.items()
+    ]
+    rates = "{\n" + "".join(given) + "}" if len(given) == len(KNOWN) else "{}"
     about = {"file": _own_name(values), "variable": found.loss, "rise": values["rise"]}
     return CODE.format(**about, rates=rates)

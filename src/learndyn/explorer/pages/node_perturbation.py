@@ -36,7 +36,7 @@ class NodePerturbation(AbstractSystemPage):
         "noise": Slider("label noise σ", 0, 1, 0),
         "horizon": Slider("steps", 100, 100000, 10000, whole=True, log=True),
         "key": Slider("seed of the start", 0, 99, 0, whole=True),
-        "runs": Slider("networks to train", 1, 16, 4, whole=True),
+        "runs": Slider("networks to train", 1, 32, 16, whole=True),
     }
 
     def system(self, values: Values) -> "System":

@@ -33,9 +33,9 @@ class Spectra(AbstractSystemPage):
         "levels": Choice("levels", ("64", "4", "8", "16", "32", "128"), compiles=True),
         "dim": Choice("inputs N", ("1024", "256", "4096"), compiles=True),
         "eta": Slider("learning rate η", 0.001, 1, 0.1, log=True),
-        "horizon": Slider("time, steps / N", 10, 100000, 3000, whole=True, log=True),
+        "horizon": Slider("time, steps / N", 10, 100000, 1000, whole=True, log=True),
         "key": Slider("seed of the start", 0, 99, 0, whole=True),
-        "runs": Slider("networks to train", 1, 16, 4, whole=True),
+        "runs": Slider("networks to train", 1, 16, 8, whole=True),
     }
 
     def system(self, values: Values) -> "System":

@@ -68,7 +68,7 @@ class Studies(AbstractPage):
         claims = study.check(data)
         counts = {status: sum(c.status == status for c in claims) for status in STATUSES}
         bad = [c.name for c in claims if c.status == "fails"]
-        reason = f"quick preset of {name}: " + ", ".join(f"{n} {s}" for s, n in counts.items())
+        reason = f"quick preset of {name}: " + ", ".join(f"{s} {n}" for s, n in counts.items())
         verdict = "no claim fails" if not bad else "a claim fails"
         view = _about(name, f"quick preset of {name}, run here")
         view.pictures.append(Picture(_inline(study.draw(data)), f"figure of {name}"))

@@ -64,7 +64,6 @@ class Sweeps(AbstractPage):
         sizes = ", ".join(f"{axis} × {map_.data.sizes[axis]}" for axis in axes)
         view.status = f"{values['store']}: {sizes}"
         view.heats.append(heat)
-        view.notes += _place_in_words(map_)
         about = {"store": values["store"], "value": map_.value, "place": map_.rest}
         view.code = CODE.format(**about, axes=", ".join(map(repr, map_.drawn)))
         if values["cell"]:
@@ -87,20 +86,17 @@ class Sweeps(AbstractPage):
 
         if "record" in records:
             return ld.plot(records["record"]) if "time" in records["record"].coords else None
-        return None
+        map_ = _map_of(records["sweep"], values)
+        if map_.x == map_.y:
+            return None
+        drawn = map_.data[[map_.value]].isel(map_.rest)
+        return ld.plot(drawn, x=map_.x, y=map_.y, value=map_.value)
 
     def _map(self, values: Values, folders: Mapping[str, str]) -> "_Map":
         stores = _stores(pathlib.Path(folders["sweeps"]))
         if values["store"] not in stores:
             raise ValueError(f"store: got {values['store']!r}; allowed is one of those offered")
-        data = _opened(stores[values["store"]])
-        axes, curves = _axes(data), _curves(data)
-        if not curves:
-            raise ValueError("store: got one without a finished point; allowed is one with some")
-        pick = lambda name, among, other: (
-            values[name] if values[name] in among else among[other % len(among)]
-        )
-        return _Map(data, pick("x", axes, 0), pick("y", axes, 1), pick("value", curves, 0))
+        return _map_of(_opened(stores[values["store"]]), values)
 
 
 class _Map(NamedTuple):
@@ -128,6 +124,17 @@ class _Map(NamedTuple):
         dims = self.data[self.value].dims
         inner = {str(dim): -1 for dim in dims if dim not in _axes(self.data)}
         return {axis: at for axis, at in {**self.others, **inner}.items() if axis in dims}
+
+
+def _map_of(data: "xr.Dataset", values: Values) -> _Map:
+    """What was chosen, or else the first two axes and the first value."""
+    axes, curves = _axes(data), _curves(data)
+    if not curves:
+        raise ValueError("store: got one without a finished point; allowed is one with some")
+    pick = lambda name, among, other: (
+        values[name] if values[name] in among else among[other % len(among)]
+    )
+    return _Map(data, pick("x", axes, 0), pick("y", axes, 1), pick("value", curves, 0))
 
 
 def _stores(root: pathlib.Path) -> dict[str, pathlib.Path]:
@@ -169,14 +176,12 @@ def _curves(data: "xr.Dataset") -> list[str]:
     return [str(name) for name, v in data.data_vars.items() if v.dtype.kind in NUMBERS]
 
 
-def _place_in_words(map_: _Map) -> list[str]:
+def _title(map_: _Map) -> str:
     """Which part of the value a map shows, if it has further dimensions."""
-    coords = map_.data.coords
-    at = {
-        dim: coords[dim].values[index] if dim in coords else index
-        for dim, index in map_.rest.items()
-    }
-    return [f"{map_.value} at " + ", ".join(f"{dim} {v}" for dim, v in at.items())] if at else []
+    label = lambda dim: map_.data[dim].values if dim in map_.data.coords else range(sizes[dim])
+    sizes = map_.data.sizes
+    at = [f"{dim} {label(dim)[index]}" for dim, index in map_.rest.items()]
+    return map_.value + f" at {', '.join(at)}" * bool(at)
 
 
 def _heat(map_: _Map) -> Heat:
@@ -195,7 +200,7 @@ def _heat(map_: _Map) -> Heat:
     rows = [str(v) for v in map_.data[y].values]
     leads = [[{"cell": f"{i}, {j}"} for j in range(len(columns))] for i in range(len(rows))]
     across = "" if x == y else x
-    return Heat(map_.value, across, y, columns, rows, numbers, texts.tolist(), leads)
+    return Heat(_title(map_), across, y, columns, rows, numbers, texts.tolist(), leads)
 
 
 def _place(map_: _Map, cell: str) -> dict[str, int]:

@@ -2,7 +2,7 @@
 import {Connection} from "./socket.js";
 import {Controls} from "./controls.js";
 import {Chart} from "./charts.js";
-import {partsOf} from "./parts.js";
+import {headOf, partsOf} from "./parts.js";
 
 const LATE_MS = 200;  // after which a view that has not come is called late
 const at = id => document.getElementById(id);
@@ -85,6 +85,7 @@ function open(values) {
   controls.build(page.controls, values);
   explorer.charts.length = 0;
   at("charts").replaceChildren();
+  at("head").replaceChildren();
   at("parts").replaceChildren();
   at("bar").hidden = at("program").hidden = true;
   ask("page");
@@ -104,6 +105,7 @@ function drawView(view) {
   }
   view.charts.forEach((spec, i) => figures[i].show(spec, axes[i]));
   at("status").textContent = view.status;
+  at("head").replaceChildren(...headOf(view, go));
   at("parts").replaceChildren(...partsOf(view, go));
   at("code").textContent = view.code;
   at("program").hidden = !view.code;

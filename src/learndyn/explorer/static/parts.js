@@ -49,10 +49,14 @@ const heatOf = (spec, go) => {
   return element("section", {}, element("h2", {textContent: spec.title}), scrolled(table), ...scale);
 };
 
-export const partsOf = (view, go) => [
+// What stands above the charts, and below them.
+export const headOf = (view, go) => [
   ...Object.entries(view.links).map(([text, values]) => element("p", {}, lead(text, values, go))),
-  ...view.notes.map(text => element("p", {textContent: text})),
   ...view.heats.map(spec => heatOf(spec, go)),
+];
+
+export const partsOf = (view, go) => [
+  ...view.notes.map(text => element("p", {textContent: text})),
   ...view.pictures.map(({source, text}) => element("p", {}, element("img", {src: source, alt: text}))),
   ...view.tables.map(spec => tableOf(spec, go)),
 ];
