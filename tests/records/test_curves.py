@@ -93,7 +93,8 @@ def test_values_at_other_steps_are_the_last_known_ones():
 
 BAD = {
     "none.csv": "", "texts.csv": "a,b\nx,y\n", "steps.csv": "step,loss\nx,1\n",
-    "nul.csv": "a\n\0\n", "some.exe": "MZ", "none.nc": "", "cut.nc": "\x89HDF\r\n", "none.tfevents": "",
+    "nul.csv": "a\n\0\n", "some.exe": "MZ", "none.nc": "",
+    "cut.nc": "\x89HDF\r\n", "none.tfevents": "",
 }  # fmt: skip
 
 
