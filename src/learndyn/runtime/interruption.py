@@ -39,6 +39,7 @@ _SETTINGS: dict[str, Callable[[Any], Any]] = {
 POLL_SECONDS = 0.1  # how often the main thread gives Python a chance to raise KeyboardInterrupt
 GRACE_SECONDS = 2.0  # how long the interpreter waits at its end for work that was interrupted
 CANCEL_SECONDS = 0.3  # how long a cancelled call waits for its work to end by itself
+CANCELLED = "cancelled: the event given as `cancel` was set"
 INTERRUPTED = 130  # the exit status that shells report for a process ended by Ctrl-C
 
 
@@ -100,6 +101,8 @@ def interruptible(function: Callable[P, T]) -> Callable[P, T]:
         cancel: Any = kwargs.get("cancel")
         if cancel is not None:
             instance("cancel", cancel, threading.Event, "a threading.Event or None")
+            if cancel.is_set():
+                raise Cancelled(CANCELLED)
         elif _call.get(None) is not None:
             return function(*args, **kwargs)
         # Noted before a thread is started, for `warn`.
@@ -142,7 +145,7 @@ def _wait_for(work: Callable[[], T], call: _Call, cancel: threading.Event | None
         threading.Thread(target=run, daemon=True).start()
         while not done.wait(POLL_SECONDS):
             if was_interrupted() or (cancel is not None and cancel.is_set()):
-                raise Cancelled("cancelled: the event given as `cancel` was set")
+                raise Cancelled(CANCELLED)
     except (KeyboardInterrupt, Cancelled) as ending:
         call.interrupted.set()
         if isinstance(ending, KeyboardInterrupt) or not done.wait(CANCEL_SECONDS):
