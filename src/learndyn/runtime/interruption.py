@@ -115,7 +115,8 @@ def interruptible(function: Callable[P, T]) -> Callable[P, T]:
         default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
         in_main = default and threading.current_thread() is threading.main_thread()
         if cancel is None and not in_main:
-            return context.run(work)
+            beside = _in_daemon if threading.current_thread().daemon else lambda work: work()
+            return beside(lambda: context.run(work))
         return _wait_for(lambda: context.run(work), this, cancel)
 
     return call
@@ -158,6 +159,15 @@ def _wait_for(work: Callable[[], T], call: _Call, cancel: threading.Event | None
     return outcome["value"]
 
 
+def _in_daemon(work: Callable[[], T]) -> T:
+    """Runs `work` in this daemon thread, which the interpreter does not wait for at its end."""
+    end = exit_despite(lambda seconds: False, status=0)
+    try:
+        return work()
+    finally:
+        atexit.unregister(end)
+
+
 def was_interrupted() -> bool:
     """Whether the public call that this is part of was ended, so that its work should stop."""
     call = _call.get(None)
@@ -193,14 +203,18 @@ def warn(message: str) -> None:
     warnings.warn_explicit(message, UserWarning, file, line, module, registry)
 
 
-def exit_despite(wait: Callable[[float], bool]) -> None:
-    """Lets the process end although interrupted work is still running.
+def exit_despite(wait: Callable[[float], bool], status: int = INTERRUPTED) -> Callable[[], None]:
+    """Lets the process end although work that nobody waits for is still running.
 
     Compiled code that is still running when the interpreter shuts down would crash it. The exit
-    status is that of an interruption, or of the uncaught error.
+    status is `status`, or that of the uncaught error.
 
     Args:
         wait: (seconds) → whether the work has ended by then.
+        status: the exit status of a process without an uncaught error.
+
+    Returns:
+        What `atexit` was given, to be taken from it once the work has ended.
     """
 
     def end() -> None:
@@ -209,7 +223,9 @@ def exit_despite(wait: Callable[[float], bool]) -> None:
             atexit._run_exitfuncs()  # functions registered earlier, which os._exit would skip
             sys.stdout.flush()
             sys.stderr.flush()
-            uncaught = getattr(sys, "last_type", KeyboardInterrupt)
-            os._exit(INTERRUPTED if uncaught is KeyboardInterrupt else 1)
+            uncaught = getattr(sys, "last_type", None)
+            ended = INTERRUPTED if uncaught is KeyboardInterrupt else 1
+            os._exit(status if uncaught is None else ended)
 
     atexit.register(end)
+    return end
