@@ -111,6 +111,8 @@ class CommitteeTheory(AbstractTheory):
             return Coverage("none", f"the network is {a_kind(network)}, not a Committee")
         if not (isinstance(problem, TeacherStudent) and isinstance(problem.teacher, Committee)):
             return Coverage("none", "the target is not a Committee teacher")
+        if problem.moves_teacher:
+            return Coverage("none", "the teacher moves, which the online theory covers")
         if not isinstance(problem.loss, SquaredLoss):
             return Coverage("none", f"the loss is {type(problem.loss).__name__}, not SquaredLoss")
         if (beyond := beyond_gradient(rule, decay=True, schedule=True, momentum=True)) is not None:
