@@ -46,9 +46,12 @@ from learndyn.probes import summary as summary
 from learndyn.problems import Commuting as Commuting
 from learndyn.problems import CrossEntropy as CrossEntropy
 from learndyn.problems import Dataset as Dataset
+from learndyn.problems import Drift as Drift
 from learndyn.problems import Gaussian as Gaussian
+from learndyn.problems import Hinge as Hinge
 from learndyn.problems import Isotropic as Isotropic
 from learndyn.problems import LabelledMixture as LabelledMixture
+from learndyn.problems import Logistic as Logistic
 from learndyn.problems import Mixture as Mixture
 from learndyn.problems import PowerLaw as PowerLaw
 from learndyn.problems import Spectrum as Spectrum
@@ -59,11 +62,14 @@ from learndyn.records import load as load
 from learndyn.records import save as save
 from learndyn.rules import KFAC as KFAC
 from learndyn.rules import SGD as SGD
+from learndyn.rules import AdaTron as AdaTron
 from learndyn.rules import CatapultSchedule as CatapultSchedule
 from learndyn.rules import GradientDescent as GradientDescent
+from learndyn.rules import Hebb as Hebb
 from learndyn.rules import NaturalGradient as NaturalGradient
 from learndyn.rules import NodePerturbation as NodePerturbation
 from learndyn.rules import Optax as Optax
+from learndyn.rules import Perceptron as Perceptron
 from learndyn.rules import Piecewise as Piecewise
 from learndyn.runtime.bounds import Bounds as Bounds
 from learndyn.runtime.bounds import bounds_of as bounds_of

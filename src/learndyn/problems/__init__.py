@@ -3,11 +3,15 @@
 from learndyn.problems.base import AbstractProblem as AbstractProblem
 from learndyn.problems.base import MapStatistics as MapStatistics
 from learndyn.problems.dataset import Dataset as Dataset
+from learndyn.problems.drift import Drift as Drift
 from learndyn.problems.examples import Examples as Examples
 from learndyn.problems.inputs import Gaussian as Gaussian
 from learndyn.problems.losses import AbstractLoss as AbstractLoss
 from learndyn.problems.losses import CrossEntropy as CrossEntropy
 from learndyn.problems.losses import SquaredLoss as SquaredLoss
+from learndyn.problems.margins import AbstractMarginLoss as AbstractMarginLoss
+from learndyn.problems.margins import Hinge as Hinge
+from learndyn.problems.margins import Logistic as Logistic
 from learndyn.problems.mixture import Commuting as Commuting
 from learndyn.problems.mixture import LabelledMixture as LabelledMixture
 from learndyn.problems.mixture import Mixture as Mixture

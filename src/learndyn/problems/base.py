@@ -80,6 +80,7 @@ class AbstractProblem(Value):
         self.loss.check_network(network)
         allowed = self.output_shape
         shape = network.output_shape(self.input_shape, self.input_dtype)
+        self.loss.check_outputs(shape)
         # Sizes are compared, not shapes: targets (n, 1) fit a network with one scalar output.
         if allowed is not None and math.prod(shape) != math.prod(allowed):
             came = f"{math.prod(shape)} outputs" if shape else "one scalar output"
@@ -99,6 +100,15 @@ class AbstractProblem(Value):
     def draw_teacher(self, rng: np.random.Generator) -> Weights:
         """The teacher's weights, drawn or fixed; an empty tuple without a teacher."""
         return self.fixed_teacher
+
+    @property
+    def moves_teacher(self) -> bool:
+        """Whether the teacher changes with every step."""
+        return False
+
+    def moved_teacher(self, teacher: Weights, source: Source) -> Weights:
+        """The teacher's weights after a step, where it moves."""
+        return teacher
 
     def check_teacher(self, teacher: Weights) -> None:
         """Raises a ValueError if weights do not fit the problem's teacher."""

@@ -41,6 +41,9 @@ class AbstractLoss(Value):
     def check_network(self, network: AbstractNetwork) -> None:
         """Raises a ValueError if the network's outputs do not fit the loss."""
 
+    def check_outputs(self, shape: tuple[int, ...]) -> None:
+        """Raises a ValueError if the outputs of an example, of this shape, do not fit the loss."""
+
     def check_numbers(self, name: str, target: np.ndarray) -> None:
         """Raises a ValueError if numbers, (examples, …), are not valid targets of the loss."""
 

@@ -1,20 +1,23 @@
 """Gaussian inputs with labels from a teacher network."""
 
+from typing import Any, ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.networks import AbstractNetwork
+from learndyn.networks import AbstractNetwork, Committee
 from learndyn.networks.closed_forms import joined
 from learndyn.numerics.gaussian import Units
 from learndyn.numerics.random import Source, Stream
 from learndyn.problems.base import AbstractProblem, Loss, MapStatistics, Sampler
+from learndyn.problems.drift import Drift
 from learndyn.problems.inputs import Gaussian
 from learndyn.problems.losses import AbstractLoss, SquaredLoss, loss_given
 from learndyn.problems.mixture import Mixture
 from learndyn.problems.spectra import Spectrum
 from learndyn.runtime.bounds import NON_NEGATIVE, POSITIVE, bounded
-from learndyn.runtime.checks import instance, non_negative
+from learndyn.runtime.checks import a_kind, instance, non_negative
 from learndyn.runtime.types import Array, Number, Weights
 
 
@@ -32,6 +35,7 @@ class TeacherStudent(AbstractProblem):
         label_noise: standard deviation of the noise on y.
         loss: a loss; None is `SquaredLoss(loss_scale)`.
         loss_scale: factor of the squared error, 1/2 by default.
+        drift: how the teacher, a `Committee`, moves after every step; None is a teacher at rest.
 
     Example:
         >>> import learndyn as ld
@@ -40,12 +44,17 @@ class TeacherStudent(AbstractProblem):
         300
     """
 
+    unwritten: ClassVar[dict[str, Any]] = {"drift": None}
+
     inputs: Gaussian | Mixture
     teacher: AbstractNetwork
     label_noise: np.ndarray
     loss: AbstractLoss
+    drift: Drift | None
     # The dimension, if the teacher does not state it: `inputs.dim` is not known while tracing.
     size: int | None = eqx.field(init=False, static=True)
+    # Of an entry of a teacher that moves: a distribution cannot state it while traced.
+    teacher_std: float | None = eqx.field(init=False, static=True)
 
     def __init__(
         self,
@@ -55,6 +64,7 @@ class TeacherStudent(AbstractProblem):
         label_noise: Number = 0.0,
         loss: AbstractLoss | None = None,
         loss_scale: Number | None = None,
+        drift: Drift | None = None,
     ):
         self.inputs = Gaussian(inputs) if isinstance(inputs, Spectrum) else inputs
         self.teacher = teacher
@@ -66,6 +76,29 @@ class TeacherStudent(AbstractProblem):
         self.size = self.inputs.dim if teacher.input_shape is None else None
         self.label_noise = non_negative("label_noise", label_noise)
         self.loss = loss_given(loss, loss_scale)
+        self.drift, self.teacher_std = drift, None
+        if drift is not None:
+            instance("drift", drift, Drift, "a Drift or None")
+            if not isinstance(self.inputs, Gaussian):
+                came = a_kind(self.inputs)
+                raise ValueError(f"drift: got one with {came} as inputs; allowed is a Gaussian")
+            drift.check_inputs(self.inputs)
+            if not isinstance(teacher, Committee):
+                came = a_kind(teacher)
+                raise ValueError(f"drift: got one for {came}; allowed is a Committee as teacher")
+            self.teacher_std = float(teacher.init.variance) ** 0.5
+
+    @property
+    def moves_teacher(self) -> bool:
+        return self.drift is not None
+
+    def moved_teacher(self, teacher: Weights, source: Source) -> Weights:
+        if self.drift is None:
+            return teacher
+        assert isinstance(self.teacher, Committee) and isinstance(self.inputs, Gaussian)
+        rows = teacher if self.teacher.is_array else teacher.inputs
+        rows = self.drift.moved(rows, self.inputs, self.teacher_std, source)
+        return rows if self.teacher.is_array else teacher._replace(inputs=rows)
 
     @property
     def loss_scale(self) -> Array:
@@ -126,7 +159,8 @@ class TeacherStudent(AbstractProblem):
 
     def population_loss(self, network: AbstractNetwork, teacher: Weights) -> Loss | None:
         """By Gaussian averages, for linear maps and for committees of any two activations."""
-        if not (isinstance(self.loss, SquaredLoss) and isinstance(self.inputs, Gaussian)):
+        gaussian = isinstance(self.inputs, Gaussian)
+        if not (isinstance(self.loss, SquaredLoss) and gaussian) or self.moves_teacher:
             return None
         statistics = self.map_statistics(teacher)
         if statistics is not None and network.is_linear:
@@ -150,7 +184,7 @@ class TeacherStudent(AbstractProblem):
 
     def map_statistics(self, teacher: Weights) -> MapStatistics | None:
         target = self.teacher.matrix_of(teacher)
-        if target is None or not isinstance(self.inputs, Gaussian):
+        if target is None or not isinstance(self.inputs, Gaussian) or self.moves_teacher:
             return None
         dim = self._dim(teacher)
         root = jnp.diag(jnp.sqrt(self.inputs.variances(dim)) * jnp.ones(dim))

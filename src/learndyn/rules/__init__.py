@@ -15,5 +15,8 @@ from learndyn.rules.law import StepLaw as StepLaw
 from learndyn.rules.natural import NaturalGradient as NaturalGradient
 from learndyn.rules.normalisation import normalise_rows as normalise_rows
 from learndyn.rules.optax import Optax as Optax
+from learndyn.rules.perceptron import AdaTron as AdaTron
+from learndyn.rules.perceptron import Hebb as Hebb
+from learndyn.rules.perceptron import Perceptron as Perceptron
 from learndyn.rules.perturbation import NodePerturbation as NodePerturbation
 from learndyn.rules.piecewise import Piecewise as Piecewise

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from learndyn.networks import AbstractNetwork
 from learndyn.numerics.random import Source
-from learndyn.problems import AbstractProblem
+from learndyn.problems import AbstractMarginLoss, AbstractProblem
 from learndyn.rules.batches import batches, check_batches
 from learndyn.rules.law import Inertia, StepLaw
 from learndyn.rules.rates import rate_at
@@ -107,6 +107,11 @@ class AbstractRule(Value):
     @property
     def step_law(self) -> StepLaw | None:
         """The parameters that enter mean-field equations; None if they do not describe the rule."""
+        return None
+
+    @property
+    def own_law(self) -> tuple[AbstractMarginLoss, StepLaw] | None:
+        """A loss of the rule's own, and the parameters of its descent; None for other rules."""
         return None
 
     @property

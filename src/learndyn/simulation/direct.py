@@ -87,8 +87,9 @@ class Direct:
         outside = carried.reading.outside
         if not outside.names:
             return None
-        weights = jax.tree.map(lambda w: np.asarray(w[place]), carried.moving[0])
-        return outside(weights, jax.tree.map(np.asarray, carried.teacher))
+        weights, memory = jax.tree.map(lambda w: np.asarray(w[place]), carried.moving[:2])
+        teacher = teacher_of(self._system, memory, carried.teacher)
+        return outside(weights, jax.tree.map(np.asarray, teacher))
 
     def _by_single_steps(self, carried: Carried, piece: Piece) -> tuple[Moving, Any]:
         """Takes every step by a call from Python.
@@ -105,11 +106,12 @@ class Direct:
                 # An empty piece compiles the step and discards its result.
                 moving = moved if piece.number else moving
             at = int(target)
-            weights = moving_of(moving)[0]
+            weights, memory, _ = moving_of(moving)
+            now = teacher_of(self._system, memory, teacher)
             seen, moving = _watched(self._system, inside, moving, teacher, keys, np.int64(at))
             known = {name: value for each in seen for name, value in each.items()}
             losses = inside.on_examples(weights, known, looped=False)
-            read.append(_read(inside, weights, teacher, losses, seen))
+            read.append(_read(inside, weights, now, losses, seen))
         stacked = jax.tree.map(lambda *rows: np.stack([np.asarray(r) for r in rows])[None], *read)
         return moving, stacked
 
@@ -190,7 +192,8 @@ def _record(
 
         def read(index: Array, moving: Moving) -> tuple[Any, Moving]:
             seen, carried = _watch(system, reader, rule, moving, key, index)
-            return reader(moving[0], teacher, seen=seen), (*moving[:2], carried)
+            now = teacher_of(system, moving[1], teacher)
+            return reader(moving[0], now, seen=seen), (*moving[:2], carried)
 
         return record_steps(step, read, moving, first, targets, count)
 
@@ -280,6 +283,24 @@ def moving_of(moving: Moving) -> Moving:
 
 
 def bound(system: System, weights: Weights, teacher: Weights) -> Bound:
-    """The rule of a system, bound to its problem and network in the precision of the weights."""
-    dtype = jax.tree.leaves(weights)[0].dtype
-    return system.rule.bind(system.problem, system.network, teacher, dtype)
+    """The rule of a system, bound to its problem and network in the precision of the weights.
+
+    A teacher that moves is the second part of the memory.
+    """
+    dtype, problem = jax.tree.leaves(weights)[0].dtype, system.problem
+    at = lambda teacher: system.rule.bind(problem, system.network, teacher, dtype)
+    if not problem.moves_teacher:
+        return at(teacher)
+
+    def step(weights: Weights, memory: Memory, source: Source) -> tuple[Weights, Memory]:
+        own, teacher = memory
+        weights, own = at(teacher).step(weights, own, source)
+        return weights, (own, problem.moved_teacher(teacher, source))
+
+    begin = lambda weights: (at(teacher).init(weights), jax.tree.map(jnp.asarray, teacher))
+    return Bound(begin, step, lambda memory, step: at(memory[1]).rate(memory[0], step))
+
+
+def teacher_of(system: System, memory: Memory, teacher: Weights) -> Weights:
+    """The teacher when a rule has this memory."""
+    return memory[1] if system.problem.moves_teacher else teacher

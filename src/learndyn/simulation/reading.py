@@ -166,6 +166,11 @@ def reading_of(
     Raises:
         ValueError: for a probe with the name of an observable.
     """
+    if theory is None and system.problem.moves_teacher:
+        raise ValueError(
+            "drift: got a teacher that moves, in a system without a theory that measures it; "
+            "allowed is drift=None"
+        )
     sets, on = _on_examples(system, theory, weights, teacher, together)
     labelled = {n: label for p, e in sets.items() for n, label in labels(p, e, True).items()}
     variables = {name: labelled[name] for name in on.names}
@@ -208,7 +213,7 @@ def _on_examples(system, theory, weights, teacher, together):
 def _bound(theory: AbstractTheory | None, weights: Weights, teacher: Weights) -> Array:
     if theory is None:
         return bound_of((weights, teacher), least=SMALL)
-    return bound_of(theory.project(weights, teacher))
+    return theory.bound(theory.project(weights, teacher))
 
 
 def _measure(

@@ -18,7 +18,7 @@ import numpy as np
 
 from learndyn.numerics.random import Source, keys_of_runs
 from learndyn.runtime.cores import cores
-from learndyn.runtime.divergence import bound_of, has_diverged
+from learndyn.runtime.divergence import has_diverged
 from learndyn.runtime.pieces import Piece
 from learndyn.runtime.stepping import blank_rows, with_row
 from learndyn.runtime.types import Array
@@ -72,7 +72,7 @@ class Reduced:
         y = jax.tree.map(copies, y)
         keys = np.asarray(keys_of_runs(self._key + group.start, group.filled(self._width)))
         keys = spread(keys, axis=-1)
-        return Carried(spread(y, axis=-1), keys, constants, bound_of(state))
+        return Carried(spread(y, axis=-1), keys, constants, self._theory.bound(state))
 
     def record(self, carried: Carried, piece: Piece) -> tuple[Carried, Any]:
         """Takes the steps of a piece as one compiled loop."""
@@ -166,7 +166,9 @@ def record_in_blocks(
     Returns:
         y at the last target, and the recorded rows, (targets, …), zero beyond `count`.
     """
-    rows = blank_rows(jax.eval_shape(read, y), len(targets))
+    like = jax.eval_shape(read, y)
+    rows = blank_rows(like, len(targets))
+    blank = lambda _: jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
 
     def one_block(carry):
         base = carry[1] - carry[1] % block
@@ -176,8 +178,10 @@ def record_in_blocks(
             y, at, done, rows = carry
             goal = jnp.minimum(targets[done], stop)
             y = advance(y, drawn, at - base, goal - base)
-            # A row read at the end of a block, before its target, is written over in the next one.
-            return y, goal, done + (targets[done] == goal), with_row(rows, done, read(y))
+            # A row at the end of a block, before its target, is written over in the next one.
+            reached = targets[done] == goal
+            row = jax.lax.cond(reached, read, blank, y)
+            return y, goal, done + reached, with_row(rows, done, row)
 
         left = lambda carry: (carry[2] < count) & ((carry[1] < stop) | (targets[carry[2]] <= stop))
         return jax.lax.while_loop(left, segment, carry)

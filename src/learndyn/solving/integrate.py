@@ -12,7 +12,7 @@ import numpy as np
 from learndyn.numerics import ode
 from learndyn.numerics.ode import MAX_STEPS, Integrator, Trajectory, Walk
 from learndyn.numerics.rosenbrock import Solve
-from learndyn.runtime.divergence import bound_of, has_diverged
+from learndyn.runtime.divergence import has_diverged
 from learndyn.runtime.interruption import stop_if_interrupted
 from learndyn.runtime.pieces import PIECE_SECONDS
 from learndyn.runtime.precision import to_numpy
@@ -107,7 +107,7 @@ def _integrator(
         _keep(theory, flow, states),
         rtol=rtol,
         atol=atol,
-        diverged=lambda y: has_diverged(y, bound_of(how.begin)),
+        diverged=lambda y: has_diverged(y, theory.bound(how.begin)),
         linearise=linearise if isinstance(how, Implicit) else None,
         radius=(lambda y: per_time * how.radius(y)) if isinstance(how, Stabilised) else None,
     )

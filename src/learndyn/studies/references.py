@@ -52,6 +52,20 @@ PAPERS = {
             "Physical Review E 52, 4225",
         ),
         Paper(
+            "biehl1994perceptron",
+            "Biehl, Michael and Riegler, Peter",
+            "On-line learning with a perceptron",
+            1994,
+            "Europhysics Letters 28, 525",
+        ),
+        Paper(
+            "biehl1993drifting",
+            "Biehl, Michael and Schwarze, Holm",
+            "Learning drifting concepts with neural networks",
+            1993,
+            "Journal of Physics A 26, 2651",
+        ),
+        Paper(
             "goldt2019dynamics",
             "Goldt, Sebastian and Advani, Madhu S. and Saxe, Andrew M. and Krzakala, Florent "
             "and Zdeborová, Lenka",

@@ -21,6 +21,7 @@ from learndyn.theory.linearised.batches import LinearisedBatchTheory as Linearis
 from learndyn.theory.linearised.moments import Moments as Moments
 from learndyn.theory.linearised.state import Outputs as Outputs
 from learndyn.theory.linearised.theory import LinearisedTheory as LinearisedTheory
+from learndyn.theory.online.theory import OnlineTheory as OnlineTheory
 from learndyn.theory.perturbation.state import Gram as Gram
 from learndyn.theory.perturbation.state import Traces as Traces
 from learndyn.theory.perturbation.theory import PerturbationTheory as PerturbationTheory

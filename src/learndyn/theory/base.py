@@ -16,6 +16,7 @@ from jax.flatten_util import ravel_pytree
 
 from learndyn.records import Variable as Variable
 from learndyn.runtime.checks import either, one_of, shown
+from learndyn.runtime.divergence import bound_of
 from learndyn.runtime.precision import full_precision, in_float64
 from learndyn.runtime.tables import Shown, shown_as_table
 from learndyn.runtime.types import Array, Number, Weights
@@ -241,6 +242,10 @@ class AbstractTheory(Value):
         why, allowed = (refused[0], "`simulate`") if refused else ("no order is one", f"`{other}`")
         reason = f"for which the {self.name} theory has no {called}, as {why}"
         return f"system: got one {reason}; allowed is {allowed}"
+
+    def bound(self, state: Any) -> Array:
+        """What no entry of a state may exceed on a trajectory from this one, or it has diverged."""
+        return bound_of(state)
 
     @abc.abstractmethod
     def observe(self, state: State) -> dict[str, Any]:

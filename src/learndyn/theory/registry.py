@@ -21,12 +21,14 @@ from learndyn.theory.dynamics import STEPS, Clock
 from learndyn.theory.infinite_width.theory import InfiniteWidthTheory
 from learndyn.theory.linearised.batches import LinearisedBatchTheory
 from learndyn.theory.linearised.theory import LinearisedTheory
+from learndyn.theory.online.theory import OnlineTheory
 from learndyn.theory.perturbation.theory import PerturbationTheory
 from learndyn.theory.quadratic_model.theory import QuadraticModelTheory
 
 THEORIES: list[type[AbstractTheory]] = [
     CommitteeTheory, GeneralCommitteeTheory, DeepLinearTheory, PerturbationTheory,
     QuadraticModelTheory, LinearisedTheory, LinearisedBatchTheory, InfiniteWidthTheory,
+    OnlineTheory,
 ]  # fmt: skip
 
 

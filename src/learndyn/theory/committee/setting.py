@@ -9,7 +9,7 @@ import numpy as np
 from learndyn.networks import AbstractInitialisation, Committee
 from learndyn.networks.closed_forms import joined
 from learndyn.numerics.gaussian import Units
-from learndyn.problems import Spectrum, TeacherStudent
+from learndyn.problems import Gaussian, Spectrum, TeacherStudent
 from learndyn.rules import StepLaw
 from learndyn.runtime.divergence import Elapsed
 from learndyn.runtime.types import Array
@@ -41,9 +41,9 @@ class CommitteeSetting(NamedTuple):
         problem = cast(TeacherStudent, system.problem)
         student, rule = cast(Committee, system.network), system.rule.step_law
         teacher = cast(Committee, problem.teacher)
-        assert rule is not None
+        assert rule is not None and isinstance(problem.inputs, Gaussian)
         sizes = student.units, teacher.units
-        units = _units(student.g, teacher.g, *sizes, tuple(resolution.items()))
+        units = units_of(student.g, teacher.g, *sizes, **resolution)
         return CommitteeSetting(problem, student, teacher, rule, problem.inputs.spectrum, units)
 
     def at(self, time: Elapsed | None) -> "CommitteeSetting":
@@ -124,6 +124,11 @@ class CommitteeSetting(NamedTuple):
             "momentum": self.rule.inertia is not None,
         }
         return next((reason for reason, there in reasons.items() if there), "")
+
+
+def units_of(student: Any, teacher: Any, K: int, M: int, **resolution: Any) -> Units:
+    """The Gaussian averages of two activations; for `resolution` see `Units`."""
+    return _units(student, teacher, K, M, tuple(resolution.items()))
 
 
 @functools.lru_cache(maxsize=256)  # a setting is asked for several times per call

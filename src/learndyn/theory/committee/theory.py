@@ -115,6 +115,8 @@ class CommitteeTheory(AbstractTheory):
             return Coverage("none", f"the inputs are {a_kind(problem.inputs)}, not Gaussian")
         if network.columns or problem.teacher.columns:
             return Coverage("none", "the network has a matrix of output weights")
+        if problem.moves_teacher:
+            return Coverage("none", "the teacher moves, which the online theory covers")
         if not isinstance(problem.loss, SquaredLoss):
             return Coverage("none", f"the loss is {type(problem.loss).__name__}, not SquaredLoss")
         if (beyond := beyond_gradient(rule, decay=True, schedule=True, momentum=True)) is not None:

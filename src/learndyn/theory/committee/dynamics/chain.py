@@ -265,8 +265,8 @@ class CommitteeChain(AbstractChain):
         summed = lambda weights, units: jnp.sum(
             units if weights is None else weights * units, axis=1
         )
-        gap = teacher.scale * summed(t, teacher.g(y)) - student.scale * summed(v, values)
-        e = (gap + self.noise * noise)[:, None]
+        target, output = teacher.scale * summed(t, teacher.g(y)), student.scale * summed(v, values)
+        e = self.pull(target, output, self.noise * noise)[:, None]
         delta = slopes * e if v is None else v * slopes * e
         outputs, biases = now.outputs, now.biases
         if "outputs" in self.train:
@@ -275,6 +275,10 @@ class CommitteeChain(AbstractChain):
         if "biases" in self.train:
             biases = biases + scales.biases * jnp.sum(delta, axis=0)
         return delta, (outputs, biases)
+
+    def pull(self, target: Array, output: Array, noise: Array) -> Array:
+        """E, which multiplies the gradient of the output: that of a squared loss."""
+        return target - output + noise
 
     def _rest(self, delta: Array, g_S: Array, below: Array, chi_squares: Array) -> Array:
         """Σ_ab δ_a δ_bᵀ (g_a · g_b + rest_a · rest_b) over a batch, (K, K, L, runs)."""

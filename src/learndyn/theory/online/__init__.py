@@ -1,0 +1,1 @@
+"""Online learning of committees beyond a squared loss and a teacher at rest."""
