@@ -10,7 +10,8 @@ import xarray as xr
 from matplotlib.legend import Legend
 
 import learndyn as ld
-from learndyn.plotting import legend, panels
+from learndyn.plotting import legend, panels, shared_legend
+from learndyn.plotting.mathematics import mathematics
 from learndyn.plotting.style import color_of, line_of, marker_of
 from learndyn.plotting.swept import plot_swept
 
@@ -242,3 +243,49 @@ def test_the_first_curves_differ_without_colour():
     marks = [(color_of(n), marker_of(n)) for n in range(64)]
     assert len(set(pairs)) == 32 and len(set(marks)) == 64
     assert len({line_of(n) for n in range(4)}) == 4 and len({marker_of(n) for n in range(8)}) == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("η/η_crit", r"η/$η_{\mathrm{crit}}$"),
+        ("n/λ_1(0)", "n/$λ_{1}$(0)"),
+        ("∝ m^(−1/2)", "∝ $m^{−1/2}$"),
+        ("L_h^2", "$L_{h}$$^{2}$"),
+        ("f_quad, 10^4 steps", r"$f_{\mathrm{quad}}$, 10$^{4}$ steps"),
+        ("test_error", "test_error"),
+        ("$a_b$ and η_crit", "$a_b$ and η_crit"),
+    ],
+)
+def test_plain_text_is_set_as_mathematics(text, expected):
+    assert mathematics(text) == mathematics(mathematics(text)) == expected
+    figure, (axis,) = panels(1)
+    axis.set_title(text)
+    figure.draw_without_rendering()
+    assert axis.get_title() == expected
+
+
+def test_logarithmic_axes_are_labelled_at_decades_or_by_plain_numbers():
+    figure, (one, two) = panels(2)
+    one.loglog([1, 8], [1, 1000])
+    two.semilogy([1, 8], [0.2, 0.7])
+    figure.draw_without_rendering()
+    labels = lambda axis, minor: [t.get_text() for t in axis.get_ticklabels(minor=minor)]
+    assert {"2", "3"} <= set(labels(one.xaxis, True)) and "1" in labels(one.xaxis, False)
+    assert not any(labels(one.yaxis, True)) and any("10^" in t for t in labels(one.yaxis, False))
+    assert {"0.2", "0.3", "0.4", "0.6"} <= set(labels(two.yaxis, True))
+
+
+def test_panels_share_a_legend():
+    for count, inside in ((3, True), (4, False)):
+        figure, axes = panels(count)
+        for number, axis in enumerate(axes):
+            axis.plot([1, 2], label="both")
+            axis.plot([2, 1], label=f"{number}")
+            legend(axis)
+        shared_legend(axes, {"mean": {"marker": "o"}})
+        (found,) = [axes[-1].get_legend()] if inside else figure.legends
+        names = [text.get_text() for text in found.get_texts()]
+        assert sorted(names) == sorted(["both", "mean", *map(str, range(count))])
+        own = [axis for axis in axes if axis.get_legend()]
+        assert own == ([axes[-1]] if inside else [])

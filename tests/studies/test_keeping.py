@@ -53,15 +53,13 @@ def test_a_stated_commit_is_checked_by_its_files(run, tmp_path):
         keeping.keep(run(commit=HEAD, tree=own[::-1]), tmp_path / "kept")
 
 
-def test_a_commit_is_stated_only_where_git_knows_none(monkeypatch):
+def test_a_commit_can_be_stated(monkeypatch):
     monkeypatch.setenv(results.COMMIT, "0123456789ab")
-    origin = results.describe(STUDY, "quick", *2 * [_params()])
-    assert ("tree" in origin) == (not HEAD)
-    monkeypatch.setattr(results, "commit", lambda *_, **__: "")
     origin = results.describe(STUDY, "quick", *2 * [_params()])
     assert origin["commit"] == "0123456789ab" and origin["tree"] == tree(results.PACKAGE)
     monkeypatch.delenv(results.COMMIT)
-    assert results.describe(STUDY, "quick", *2 * [_params()])["commit"] == ""
+    origin = results.describe(STUDY, "quick", *2 * [_params()])
+    assert origin["commit"] == commit(results.PACKAGE, of=".") and "tree" not in origin
 
 
 def _params():

@@ -1,6 +1,6 @@
-"""A legend that also explains line styles and markers used in several colours."""
+"""Legends that also explain line styles and markers, and one legend for several panels."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -21,3 +21,32 @@ def legend(axis: Axes, styles: Mapping[str, Mapping[str, Any]] | None = None, **
         line = "none" if "marker" in style else "-"
         axis.plot([], [], label=label, **{"color": GREY, "ls": line, **style})
     axis.legend(**{"frameon": False, **options})
+
+
+def shared_legend(
+    axes: Sequence[Axes], styles: Mapping[str, Mapping[str, Any]] | None = None, **options
+) -> None:
+    """One legend for panels that share labels: in the empty place after the last, or below all.
+
+    Args:
+        axes: the panels, of one figure; legends of their own are taken off.
+        styles: as for `legend`.
+        options: options of the legend.
+    """
+    legend(axes[0], styles)
+    shown: dict[str, Any] = {}
+    for axis in axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            shown.setdefault(label, handle)
+        if own := axis.get_legend():
+            own.remove()
+    last, figure = axes[-1], axes[0].get_figure(root=True)
+    spec = last.get_subplotspec()
+    assert figure is not None
+    options = {"frameon": False, **options}
+    if spec is not None and not spec.is_last_col():
+        place = {"loc": "center left", "bbox_to_anchor": (1.2, 0.5), **options}
+        last.legend(shown.values(), shown, **place).set_in_layout(False)
+    else:
+        place = {"loc": "outside lower center", "ncols": min(len(shown), 6), **options}
+        figure.legend(shown.values(), shown, **place)

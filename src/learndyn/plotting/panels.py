@@ -10,7 +10,8 @@ from matplotlib.text import Annotation
 from learndyn.plotting.style import StyledFigure, style
 
 COLUMNS = 4  # largest number of axes in a row: more are too small to read
-OWN = re.compile(r"[A-Za-z](?!\S)")  # a left title that begins with a letter of its own
+# Titles that are or begin with a letter of their own: on the left, and in the middle.
+OWN = {"left": re.compile(r"[A-Za-z](?!\S)"), "center": re.compile(r"[A-Z](,|$)")}
 
 
 def panels(count: int, *, columns: int = 2, size: tuple[float, float] = (4.6, 3.4)):
@@ -43,7 +44,7 @@ def panels(count: int, *, columns: int = 2, size: tuple[float, float] = (4.6, 3.
 class _Letter(Annotation):
     """A panel's letter, left of the axes, over the tick labels, where no title is.
 
-    It gives way to a letter in the left title, such as one that a paper's figure has.
+    It gives way to a letter in a title, such as one that a paper's figure has.
     """
 
     def __init__(self, axis: Axes, letter: str):
@@ -54,4 +55,5 @@ class _Letter(Annotation):
         self._axis = axis
 
     def get_visible(self) -> bool:
-        return super().get_visible() and not OWN.match(self._axis.get_title(loc="left"))
+        own = (letter.match(self._axis.get_title(loc=loc)) for loc, letter in OWN.items())
+        return super().get_visible() and not any(own)

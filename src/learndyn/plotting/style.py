@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import matplotlib
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from matplotlib.ticker import LogFormatter, LogFormatterSciNotation, NullFormatter
+
+from learndyn.plotting.mathematics import mathematics
 
 FILE = pathlib.Path(__file__).with_name("learndyn.mplstyle")
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":")
@@ -42,18 +46,41 @@ class StyledFigure(Figure):
 
     Matplotlib looks up some settings, such as the colour "C0" and how text is written, only when
     it draws; so the style must hold then as well. Text that was asked for in a smaller size than
-    that of a legend is drawn in that size.
+    that of a legend is drawn in that size, and plain text such as "η_crit" as mathematics. A
+    logarithmic axis is labelled at decades, or by plain numbers where it has fewer than two.
     """
 
     def draw(self, renderer: Any) -> None:
         with style():
             for text in self.findobj(Text):
                 text.set_fontsize(max(text.get_fontsize(), _settings()["legend.fontsize"]))
+                text.set_text(mathematics(text.get_text()))
+            for axis in self.findobj(Axis):
+                _label_decades(axis)
             super().draw(renderer)
 
     def savefig(self, *args: Any, **options: Any) -> None:
         with style():
             super().savefig(*args, **options)
+
+
+class _Plain(LogFormatterSciNotation):
+    """2, 3, 4, 6 for 2 × 10⁰ and so on, at the places that matplotlib labels."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return f"{x:g}" if super().__call__(x, pos) else ""
+
+
+def _label_decades(axis: Any) -> None:
+    """Labels a logarithmic axis at decades only, or, if it has fewer than two, by plain numbers."""
+    if axis.get_scale() != "log" or not isinstance(axis.get_minor_formatter(), LogFormatter):
+        return
+    low, high = sorted(axis.get_view_interval())
+    if sum(low <= place <= high for place in axis.get_majorticklocs()) > 1:
+        axis.set_minor_formatter(NullFormatter())
+    elif low >= 1e-3 and high < 1e5:
+        axis.set_major_formatter(_Plain())
+        axis.set_minor_formatter(_Plain(minor_thresholds=(1, 0.4)))
 
 
 def color_of(number: int) -> str:

@@ -23,7 +23,7 @@ from learndyn.studies.verdicts import tally
 
 # Results that are written into the checkout do not count as changes of the code.
 PACKAGE = pathlib.Path(studies.__file__).parents[1]
-COMMIT = "LEARNDYN_COMMIT"  # the commit of a copy of the checkout that has no git
+COMMIT = "LEARNDYN_COMMIT"  # the commit of a copy of the checkout
 _ALWAYS = ("name", "status", "kind", "statement", "source", "relation", "expected", "measured")
 
 
@@ -39,8 +39,8 @@ def describe(study: str, preset: str, params: Any, own: Any) -> dict[str, Any]:
     Returns:
         Study, preset, parameters and how they differ from the preset, device, date, versions,
         the commit of this package, or of the one that has the study, and a hash of its source.
-        Where there is no git, the commit is the one that LEARNDYN_COMMIT names, beside the hash of
-        the tree of files that are there, by which it can be checked.
+        If LEARNDYN_COMMIT names a commit, it is that one, beside the hash of the tree of files that
+        are there, by which it can be checked.
     """
     return {
         "study": study,
@@ -63,8 +63,10 @@ def source_folder(study: str) -> pathlib.Path:
 
 
 def _commit(folder: pathlib.Path) -> dict[str, str]:
-    here, stated = commit(folder, of="."), os.environ.get(COMMIT, "")
-    return {"commit": here} if here or not stated else {"commit": stated, "tree": tree(folder)}
+    # A copy may lie in a checkout of something else, so git is not asked if it is stated.
+    if stated := os.environ.get(COMMIT):
+        return {"commit": stated, "tree": tree(folder)}
+    return {"commit": commit(folder, of=".")}
 
 
 def differences(params: Any, own: Any) -> dict[str, list[Any]]:

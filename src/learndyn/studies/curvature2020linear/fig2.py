@@ -104,25 +104,29 @@ def _integrated(times: np.ndarray, targets: np.ndarray, first: np.ndarray, p: fl
 
 
 def draw(data: xr.Dataset) -> Figure:
-    """Learning curves above losses, as in the paper, one column per stiffness."""
-    columns = data.sizes["case"]
-    figure, axes = panels(2 * columns, columns=columns, size=(2.6, 2.5))
+    """Learning curves above losses, as in the paper, one column per stiffness, in three strips."""
+    count, columns = data.sizes["case"], 3
+    figure, axes = panels(2 * columns * -(-count // columns), columns=columns, size=(3.2, 2.0))
     every = max(1, data.sizes["step"] // 20)
-    for case in range(columns):
-        one, (above, below) = data.isel(case=case), (axes[case], axes[columns + case])
+    for case in range(count):
+        first = case + columns * (case // columns)
+        one, (above, below) = data.isel(case=case), (axes[first], axes[first + columns])
         for mode, target in enumerate(data["target"].values):
             color, loss = f"C{mode}", lambda sigma, target=target: (sigma - target) ** 2 / 2
             for axis, shown in ((above, lambda sigma: sigma), (below, loss)):
                 line, marks = (shown(one[name].values[:, mode]) for name in ("caption", "found"))
                 axis.plot(one["time"], line, color=color, linewidth=1.2)
                 axis.plot(one["time"], marks, ".", color=color, markersize=4, markevery=every)
-                axis.set_xlabel("time [$1/\\barη$]")
+            below.set_xlabel("time [$1/\\barη$]")
             above.axhline(target, color=color, linestyle="--", linewidth=0.7)
             half = float(one["half"][mode])
             above.plot(half, target / 2, "o", color="black", fillstyle="none", markersize=6)
         above.set_title(_name(one), fontsize=8)
-    axes[0].set_ylabel("map $\\barσ(t)$")
-    axes[columns].set_ylabel("loss $(\\barσ - \\barσ_*)^2/2$")
+        above.set_ylabel("map $\\barσ(t)$")
+        below.set_ylabel("loss $(\\barσ - \\barσ_*)^2/2$")
+    for spare in axes:
+        if not spare.get_ylabel():
+            spare.remove()
     network, half = {"marker": ".", "ls": "none"}, {"marker": "o", "color": "black"}
     styles = {"closed form": {}, "network (p = 2: ODE)": network}
     styles["half-maximum"] = half | {"fillstyle": "none"}

@@ -124,12 +124,18 @@ class Counted:
 
 
 def draw_curves(
-    axis: Axes, curve: xr.DataArray, color: str, label: str | None, style: str = "-"
+    axis: Axes,
+    curve: xr.DataArray,
+    color: str,
+    label: str | None,
+    style: str = "-",
+    *,
+    seeds: bool = True,
 ) -> None:
-    """The median over seeds, and all of them behind it; step 0 is left out."""
+    """The median over seeds, and behind it all of them if they are wanted; no step 0."""
     (step,) = (dim for dim in curve.dims if dim != "seed")
     later = curve.isel({step: slice(1, None)}).where(np.isfinite(curve))
-    for seed in range(later.sizes["seed"]):
+    for seed in range(later.sizes["seed"] * seeds):
         axis.plot(later[step], later.isel(seed=seed), style, color=color, lw=0.5, alpha=0.4)
     axis.plot(later[step], later.median("seed", skipna=False), style, color=color, label=label)
 

@@ -164,14 +164,22 @@ def draw(data: xr.Dataset) -> Figure:
     rows = {"node perturbation": data["np_times"], "SGD": data["sgd_times"]}
     _times.draw_least(axes[4], rows, "hidden width", "E")
     _curves.few_ticks(axes[4], data["case"].values)
-    _curves.draw_family(axes[5], data["normalised"], "norm_width", "width {}", title="F")
-    for number, width in enumerate(data["norm_width"].values):
-        plain = data["plain"].sel(norm_width=width)
-        _curves.draw_curves(axes[5], plain, f"C{number}", None, "--")
-    _curves.shown_up_to(axes[5], data["normalised"])
-    legend(axes[5], {"not normalised": {"ls": "--"}}, fontsize=7)
+    _draw_norms(axes[5], data)
     figure.suptitle(data.attrs["data"], fontsize=9)
     return figure
+
+
+def _draw_norms(axis: Axes, data: xr.Dataset) -> None:
+    """Medians over seeds: single seeds of three widths with and without would hide them."""
+    for number, width in enumerate(data["norm_width"].values):
+        for name, style in (("normalised", "-"), ("plain", "--")):
+            label = f"width {width}" if style == "-" else None
+            curve = data[name].sel(norm_width=width)
+            _curves.draw_curves(axis, curve, f"C{number}", label, style, seeds=False)
+    axis.set(xscale="log", yscale="log", xlabel="step", ylabel="test error", title="F")
+    medians = data["normalised"].median("seed").isel(norm_step=slice(1, None))
+    axis.set_ylim(0.8 * float(medians.min()), 1.25 * float(medians.max()))
+    legend(axis, {"not normalised": {"ls": "--"}})
 
 
 def _of_rule(data: xr.Dataset, name: str) -> xr.Dataset:

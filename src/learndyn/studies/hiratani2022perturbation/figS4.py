@@ -134,6 +134,7 @@ def draw(data: xr.Dataset) -> Figure:
     _readings.draw_turns(axes[2], data, "C")
     _curves.few_ticks(axes[2], data["rate"].values)
     _curves.draw_family(axes[3], data["sgd_test"], "sgd_rate", "SGD, η = {:g}", title="D")
+    _curves.shown_up_to(axes[3], data["sgd_test"])
     _small_rate.draw_small(axes[4], data, "dimension", "dimension of activity", "E")
     _small_rate.draw_small(axes[5], data, "test", "test error", "E, inset")
     cures = {"black": "normalised", "title": "F"}

@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from learndyn.plotting import legend, panels
+from learndyn.plotting import legend, panels, shared_legend
 from learndyn.studies.zhu2024catapults._training import Panel
 
 
@@ -61,7 +61,7 @@ def panel_figure(
     data: xr.Dataset, known: Mapping[str, Panel], top: Callable[[str], str], height: float
 ) -> Figure:
     """`eigenspaces` of each panel's first seed, at the large rate and with its control."""
-    figure, axes = panels(data.sizes["panel"], size=(4.6, height))
+    figure, axes = panels(data.sizes["panel"], columns=3, size=(3.6, height))
     for axis, name in zip(axes, map(str, data["panel"].values), strict=True):
         one, panel = data.sel(panel=name).isel(seed=0), known[name]
         large, control = one.isel(rate=0), one.isel(rate=1)
@@ -72,7 +72,7 @@ def panel_figure(
         rate = f"η {equal} {multiple:.2f} η_crit, η_crit = {critical:.3g}"
         title = f"{panel.network}, {panel.source}\n{one['examples'].item()}\n{rate}"
         axis.set_title(title, fontsize=8)
-    legend(axes[0], loc="upper right", fontsize=7)
+    shared_legend(axes)
     left = [name for name in known if name not in data["panel"]]
     figure.suptitle(f"not run: {'; '.join(left)}" if left else "", fontsize=8)
     return figure

@@ -22,7 +22,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.plotting import legend, panels
+from learndyn.plotting import panels, shared_legend
 from learndyn.studies import intervals
 from learndyn.studies.claims import Claim, claim
 from learndyn.studies.registry import Report
@@ -113,7 +113,7 @@ def partial(data: xr.Dataset) -> tuple[float, int]:
 def draw(data: xr.Dataset) -> Figure:
     """A panel for each task: test error against alignment, by study."""
     tasks = np.unique(data["which"].values)
-    figure, axes = panels(len(tasks), columns=2, size=(4.2, 3.2))
+    figure, axes = panels(len(tasks), columns=4, size=(2.9, 2.4))
     for axis, task in zip(axes, tasks, strict=True):
         runs = data.isel(run=data["which"].values == task)
         for i, study in enumerate(STUDIES):
@@ -124,7 +124,7 @@ def draw(data: xr.Dataset) -> Figure:
                 axis.plot(one["alignment"], one["test"], "o", label=label, **style)
         axis.set(xlabel="AGOP alignment", ylabel="test error", yscale="log")
         axis.set_title(f"{task}: partial correlation {partial(runs)[0]:.2f}", fontsize=9)
-        legend(axis, fontsize=6)
+    shared_legend(axes)
     return figure
 
 

@@ -20,7 +20,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.plotting import legend, panels
+from learndyn.plotting import panels, shared_legend
 from learndyn.studies import intervals
 from learndyn.studies.claims import PLANNED, Claim, claim
 from learndyn.studies.registry import Report
@@ -108,23 +108,24 @@ def _run(params: Params, name: str, seed: int) -> xr.Dataset:
 
 def draw(data: xr.Dataset) -> Figure:
     """Alignment and test error against the number of raises; losses over steps."""
-    figure, axes = panels(4 * data.sizes["task"], columns=4, size=(3.0, 2.2))
+    figure, axes = panels(4 * data.sizes["task"], columns=4, size=(2.6, 1.9))
     for row, name in enumerate(data["task"].values):
         one, (left, middle, right, last) = data.sel(task=name), axes[4 * row : 4 * row + 4]
         for axis, key in ((left, "alignment"), (middle, "test")):
-            against(axis, one[key], "raises", "from N(0, 1)", f"C{row}")
+            against(axis, one[key], "raises", "", f"C{row}")
             if name == "rank2":
                 value = float(one[f"near_zero_{key}"].mean("seed"))
-                axis.axhline(value, color="k", ls=":", lw=1, label="from N(0, 0.1²)")
-                legend(axis, fontsize=6)
+                axis.axhline(value, color="k", ls=":", lw=1, label="weights from N(0, 0.1²)")
         test = "test loss" if name == "full" else "test error"
         test = "test loss / variance" if name.startswith("rank") else test
         left.set(xlabel="raises of the rate", ylabel="AGOP alignment")
-        left.set_title(str(one["title"].values.flat[0]), fontsize=7, loc="left")
+        title = str(one["title"].values.flat[0]).replace(", ", "\n", 1)
+        left.set_title(title, fontsize=7, loc="left")
         middle.set(xlabel="raises of the rate", ylabel=test)
         for axis, key, label in ((right, "train_curve", "training"), (last, "curve", "validation")):
             curves(axis, one, "raises", ("steps", key), "{} raises")
             axis.set(yscale="log", xlabel="steps", ylabel=f"{label} loss")
+    shared_legend(axes, {"mean of seeds": {"color": "0.3", "marker": "o", "ls": "-"}})
     figure.suptitle(f"{data.attrs['size']}; thin: single seeds", fontsize=9)
     return figure
 

@@ -17,7 +17,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from learndyn.plotting import panels
+from learndyn.plotting import panels, shared_legend
 from learndyn.studies import intervals
 from learndyn.studies.claims import PLANNED, Claim, claim
 from learndyn.studies.registry import Report
@@ -113,14 +113,15 @@ def _raw_diverges(params: Params, name: str, seed: int) -> bool:
 
 def draw(data: xr.Dataset) -> Figure:
     """Alignment, test error, catapults against the batch size; validation losses over epochs."""
-    figure, axes = panels(4 * data.sizes["task"], columns=4, size=(3.0, 2.2))
+    figure, axes = panels(4 * data.sizes["task"], columns=4, size=(2.6, 1.9))
     for row, name in enumerate(data["task"].values):
         one, four = data.sel(task=name), axes[4 * row : 4 * row + 4]
         test = "test loss / variance" if name in SOURCES else "test error"
         against_batches(four, one, test, f"C{row}")
         title, accuracy = str(one["title"].values.flat[0]), float(one["accuracy"].values.flat[0])
         title += f", reference {accuracy:.1%}" if np.isfinite(accuracy) else ""
-        four[0].set_title(title, fontsize=7, loc="left")
+        four[0].set_title(title.replace(", ", "\n", 1), fontsize=7, loc="left")
+    shared_legend(axes, {"mean of seeds": {"color": "0.3", "marker": "o", "ls": "-"}})
     figure.suptitle(f"{data.attrs['size']}; thin: single seeds", fontsize=9)
     return figure
 

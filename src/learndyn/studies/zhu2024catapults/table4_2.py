@@ -16,7 +16,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.plotting import legend, panels
+from learndyn.plotting import panels, shared_legend
 from learndyn.runtime.checks import one_of
 from learndyn.studies.claims import PLANNED, Claim, Tolerance, claim
 from learndyn.studies.registry import Report, cases
@@ -115,13 +115,14 @@ def draw(data: xr.Dataset) -> Figure:
         place, color = at + 0.25 * i, f"C{3 * i}"
         match = data["match"].sel(loss=loss)
         axis.bar(place, match, 0.2, color=color, label=f"loss of {label}")
-        for x, count in zip(place, data["increases"].sel(loss=loss).values, strict=True):
-            axis.text(x, 2, f"of {int(count)}", ha="center", fontsize=7, color="w")
+        counts = data["increases"].sel(loss=loss).values
+        for x, height, count in zip(place, match.values, counts, strict=True):
+            axis.text(x, np.nan_to_num(height) + 1, f"of {int(count)}", ha="center")
     axis.hlines(data["base"], at - 0.4, at + 0.4, color="k", ls=":", label="base rate: all steps")
     axis.set_xticks(at, [f"{n}, {RATES[n]:g} η_crit" for n in names])
-    axis.set(ylabel="increases with η > η_crit(batch), %", ylim=(0, 125))
+    axis.set(ylabel="increases with η > η_crit(batch), %", ylim=(0, 110))
     axis.set_title(data.attrs["data"], fontsize=9)
-    legend(axis, ncols=2, fontsize=7, loc="upper right")
+    shared_legend([axis])
     return figure
 
 

@@ -191,11 +191,15 @@ def draw(data: xr.Dataset) -> Figure:
             curves = one["loss"], *kernels.transpose()
             for axis, values in zip(axes[3 * row :][:3], curves, strict=True):
                 axis.plot(data["time"], values, color=f"C{number}", label=label)
-        axes[3 * row].set(ylabel="mean of r²", yscale="log", ylim=(0.1, 1e3))
+        ends = data.sel(model=name, rate=list(RATES)[:-1])  # the last one diverges
+        top = 2 * float(ends["loss"].max())
+        axes[3 * row].set(ylabel="mean of r²", yscale="log", ylim=(0.1, top))
         axes[3 * row].set_title(f"{name} ({source})", fontsize=9)
         for i in (0, 1):
             of = float(data["critical"][i])
-            axes[3 * row + 1 + i].set(ylabel=f"λ_{i + 1}(t)/λ_{i + 1}(0)", ylim=(0, 1.3))
+            grown = (ends["kernel"] / ends["kernel"].isel(time=0)).max(["rate", "time"])
+            top = 1.1 * float(grown[i])
+            axes[3 * row + 1 + i].set(ylabel=f"λ_{i + 1}(t)/λ_{i + 1}(0)", ylim=(0, top))
             axes[3 * row + 1 + i].set_title(f"critical rate n/λ_{i + 1}(0) = {of:.3f}", fontsize=9)
     for axis in axes:
         axis.set(xlabel="steps", xlim=(0, 150))
