@@ -18,6 +18,7 @@ Notes: docs/results/hiratani2022perturbation/fig4/notes.md.
 import dataclasses
 
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
