@@ -78,6 +78,8 @@ P_ADAM = (1 - 0.8**4) * (np.sqrt(moments(0.95)) + 1e-3)
 GIVEN = np.concatenate(GRADIENTS, axis=1)
 P_ADAGRAD = np.sqrt(0.1 + np.sum(GIVEN**2, axis=0) + 1e-4)
 P_RMS = np.sqrt(moments(0.9) * (1 - 0.9**4)) + 1e-8
+LARGEST = np.max(0.95 ** np.arange(3, -1, -1)[:, None] * (abs(GIVEN) + 1e-8), axis=0)
+P_ADAMAX = (1 - 0.8**4) * LARGEST
 CASES = {
     "descent": (optax.sgd(0.1), {}),
     "heavy ball": (optax.sgd(0.1, momentum=0.9), {"beta": 0.9}),
@@ -103,6 +105,7 @@ CASES = {
             "parts": (0.8 / (1 - 0.8**5), 0.2 / (1 - 0.8**4)),
         },
     ),
+    "Adamax": (optax.adamax(1e-3, b1=0.8, b2=0.95), {"D": 1 / P_ADAMAX, "beta": 0.8, "mean": True}),
     "RMSprop": (optax.rmsprop(1e-2, decay=0.9, eps_in_sqrt=False), {"D": 1 / P_RMS}),
     "Adagrad": (optax.adagrad(1e-2, 0.1, eps=1e-4), {"D": 1 / P_ADAGRAD}),
 }
@@ -172,6 +175,37 @@ def test_groups_with_different_rates_give_a_common_factor():
         assert grows(step, np.ones(8), np.zeros(8)) is expected
 
 
+def test_weights_that_do_not_move_leave_the_learning_rate_common():
+    frozen = {"x": optax.adam(1e-3), "none": optax.set_to_zero()}
+    found = rate_of(optax.multi_transform(frozen, {"a": "x", "b": "none"}))
+    P = ((1 - 0.9**4) * (np.sqrt(moments(0.999)) + 1e-8))[:4]
+    top = np.linalg.eigvalsh(H[:4, :4] / np.sqrt(np.outer(P, P)))[-1]
+    assert float(found) == pytest.approx(3.8 / 0.1 / top, rel=1e-6)
+    assert found.factor == pytest.approx(float(found) / 1e-3, rel=1e-6)
+
+
+def test_a_mixture_of_adam_and_descent_gives_a_common_factor():
+    mixed = {"x": optax.adam(1e-3), "y": optax.sgd(0.1)}
+    found = rate_of(optax.multi_transform(mixed, {"a": "x", "b": "y"}))
+    P = (1 - 0.9**4) * (np.sqrt(moments(0.999)) + 1e-8)
+    D = np.where(np.arange(8) < 4, 1e-3 * 0.1 / 1.9 / P, 0.1)
+    top = np.linalg.eigvalsh(H * np.sqrt(np.outer(D, D)))[-1]
+    assert float(found) == found.factor == pytest.approx(2 / top, rel=1e-6)
+
+
+def test_an_injected_schedule_is_read_at_the_next_step():
+    schedule = lambda count: 1e-2 / (1 + count)
+    found = rate_of(optax.inject_hyperparams(optax.sgd)(schedule, momentum=0.5))
+    top = np.linalg.eigvalsh(H)[-1]
+    assert float(found) == pytest.approx(3 / top, rel=1e-9)
+    assert found.factor == pytest.approx(3 / top / schedule(4), rel=1e-6)
+
+
+def test_momenta_in_half_precision_are_read_to_their_rounding():
+    found = rate_of(optax.sgd(0.1, momentum=0.9, accumulator_dtype=jnp.bfloat16))
+    assert float(found) == pytest.approx(3.8 / np.linalg.eigvalsh(H)[-1], rel=2**-8)
+
+
 def test_batches_have_rates_of_their_own():
     found = critical_learning_rate(MODEL, X, Y, batch=3, key=1)
     assert found.batches.shape == (4,) and np.all(found.batches > 0)
@@ -205,6 +239,19 @@ def test_batches_have_rates_of_their_own():
             "optimiser: got updates that",
         ),
         (lambda: 3, "optimiser: got an int"),
+        (
+            lambda: (t := optax.sgd(lambda count: 0.0 * count), stepped(t)),
+            "got a learning rate of 0",
+        ),
+        (lambda: (t := optax.sign_sgd(0.1), stepped(t)), "got updates without a response to small"),
+        (lambda: (t := optax.polyak_sgd(), t.init(WEIGHTS)), "optimiser: its update fails"),
+        (
+            lambda: (
+                t := optax.adam(0.1),
+                jax.tree.map(lambda leaf: leaf * jnp.nan if leaf.ndim else leaf, stepped(t)),
+            ),
+            "optimiser: got a state with NaN or infinities",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_one_line(optimiser, line):

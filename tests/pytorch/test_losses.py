@@ -140,6 +140,9 @@ BAD = {
     "each entry": lambda: p.hessian_top(MODULE, X, REAL, loss=lambda f, y: (f - y) ** 2),
     "targets that do not fit": lambda: p.hessian_top(MODULE, X, REAL[:, :2], loss=nn.MSELoss()),
     "the class": lambda: p.hessian_top(MODULE, X, REAL, loss=nn.MSELoss),
+    "no second derivative": lambda: p.hessian_top(
+        MODULE, X, CLASS.clamp(0), loss=nn.MultiMarginLoss()
+    ),
     "no targets": lambda: p.critical_learning_rate(MODULE, X, loss=nn.MSELoss()),
     "a split": lambda: p.split_loss(MODULE, X, REAL, loss=nn.MSELoss(), s=1),
     "for JAX": lambda: p.hessian_top(

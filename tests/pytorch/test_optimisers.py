@@ -35,6 +35,13 @@ def rate_of(module, optimiser):
     )
 
 
+def broken(module):
+    optimiser = torch.optim.RMSprop(module.parameters())
+    train(module, optimiser, 1)
+    optimiser.state[module[0].weight]["square_avg"][0, 1] = torch.nan
+    return optimiser
+
+
 SGD = {
     "descent": {},
     "heavy ball": {"momentum": 0.9},
@@ -107,6 +114,36 @@ def test_groups_frozen_weights_and_the_common_factor():
     assert "factor of all learning rates" in found.convention
 
 
+@pytest.mark.parametrize("kind", ["Adam", "Adagrad"])
+def test_weights_without_a_gradient_do_not_move(kind):
+    """A part that the loss does not reach has no state; the rate is that without it."""
+    module = module_of()
+    module.register_module("unused", torch.nn.Linear(2, 2).double())
+    module.forward = lambda x: torch.nn.Sequential(module[0], module[1])(x)
+    optimiser = getattr(torch.optim, kind)(module.parameters(), 1e-2)
+    train(module, optimiser, 3)
+    alone = torch.nn.Sequential(module[0], module[1])
+    own = getattr(torch.optim, kind)(alone.parameters(), 1e-2)
+    own.load_state_dict({**own.state_dict(), "state": {0: optimiser.state[module[0].weight]}})
+    assert float(rate_of(module, optimiser)) == pytest.approx(float(rate_of(alone, own)), rel=1e-9)
+
+
+def test_a_learning_rate_of_zero_as_when_a_schedule_begins():
+    module = module_of()
+    found = rate_of(module, torch.optim.SGD(module.parameters(), 0.0, momentum=0.9))
+    assert float(found) == pytest.approx(3.8 / np.linalg.eigvalsh(H)[-1], rel=1e-9)
+    assert found.factor == np.inf
+
+
+def test_adamw_of_releases_whose_groups_do_not_name_its_decay():
+    module = module_of()
+    optimiser = torch.optim.AdamW(module.parameters(), 1e-2, weight_decay=0.3)
+    train(module, optimiser, 3)
+    expected = float(rate_of(module, optimiser))
+    del optimiser.param_groups[0]["decoupled_weight_decay"]
+    assert float(rate_of(module, optimiser)) == expected
+
+
 @pytest.mark.parametrize(
     ("made", "line"),
     [
@@ -122,6 +159,11 @@ def test_groups_frozen_weights_and_the_common_factor():
         ),
         (lambda m: torch.optim.SGD(m.parameters(), 0.1, maximize=True), "optimiser: got maximize"),
         (lambda m: (1, 2), "optimiser: got a tuple"),
+        (
+            lambda m: type("Adam", (), {"param_groups": [], "__module__": "other"})(),
+            "optimiser: got Adam; allowed are SGD, Adam, AdamW, RMSprop, Adagrad of torch.optim",
+        ),
+        (lambda m: broken(m), "optimiser: got a state with NaN or infinities"),
     ],
 )
 def test_what_cannot_be_read_is_one_line(made, line):

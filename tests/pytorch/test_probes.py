@@ -96,6 +96,35 @@ def test_a_gradient_that_cannot_be_kept(case, monkeypatch):
         monkeypatch.undo()
 
 
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_hessians_with_weight_norm(dim):
+    """Against the same weights written by hand: PyTorch's own second derivative is wrong."""
+    torch.manual_seed(0)
+    layer = nn.Linear(6, 5)
+    normed = nn.utils.parametrizations.weight_norm(layer, dim=None if dim < 0 else dim)
+    module = nn.Sequential(normed, nn.Tanh(), nn.Linear(5, 3)).double()
+    x, y, weights = (
+        torch.randn(4, 6).double(),
+        torch.randint(3, (4,)),
+        dict(module.named_parameters()),
+    )
+    g, v = (f"0.parametrizations.weight.original{i}" for i in (0, 1))
+
+    def mean(*given):
+        own = dict(zip(weights, given, strict=True))
+        size = own[v].norm() if dim < 0 else own[v].norm(dim=1 - dim, keepdim=True)
+        h = torch.tanh(x @ (own[v] * (own[g] / size)).T + own["0.bias"])
+        return nn.functional.cross_entropy(h @ own["2.weight"].T + own["2.bias"], y)
+
+    blocks = torch.func.hessian(mean, tuple(range(len(weights))))(*weights.values())
+    sizes = [w.numel() for w in weights.values()]
+    rows = [[b.reshape(m, n) for b, n in zip(row, sizes, strict=True)] for row, m in
+            zip(blocks, sizes, strict=True)]  # fmt: skip
+    expected = torch.cat([torch.cat(row, 1) for row in rows]).detach().numpy()
+    operator = p.hessian_operator(module, x, y, loss=nn.CrossEntropyLoss())
+    close(operator @ np.eye(len(expected)), expected)
+
+
 def test_what_is_read_off_the_kernel(case):
     values = np.linalg.eigvalsh(case.kernel)[::-1]
     close(p.ntk_spectrum(case.module, case.x), values)

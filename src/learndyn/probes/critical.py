@@ -29,7 +29,7 @@ from learndyn.probes.hessian import convention_of, most_products, prepared, prod
 from learndyn.probes.kernel import ntk
 from learndyn.probes.optimisers import Response, response_of
 from learndyn.problems import AbstractLoss, CrossEntropy, SquaredLoss
-from learndyn.runtime.checks import flag, non_negative, seed
+from learndyn.runtime.checks import finite, flag, non_negative, seed
 from learndyn.runtime.precision import compiled_in_float64
 from learndyn.runtime.progress import check_progress
 from learndyn.runtime.types import Array, Number
@@ -221,11 +221,11 @@ def _of_batches(
 def _of_response(
     response: Response, top: float, residual: float, over: str, how: str
 ) -> CriticalLearningRate:
-    factor, known = float(critical_rate(top)), np.isfinite(response.rate)
-    unit = "learning rate" if known else "factor of all learning rates"
+    value, same = float(critical_rate(top)), np.isfinite(response.rate)
+    unit = "learning rate" if same else "factor of all learning rates"
     text = f"{unit} at which {response.name} becomes unstable {over}; {how}; without clipping"
-    rate = factor * (response.rate if known else 1.0)
-    return CriticalLearningRate(rate, text, factor, residual=_relative(residual, top))
+    factor = value / response.rate if same and response.rate else np.inf if same else value
+    return CriticalLearningRate(value, text, factor, residual=_relative(residual, top))
 
 
 def _batches(x: Any, y: Array | None, size: int, key: int) -> Iterator[tuple[Array, Array | None]]:
@@ -271,6 +271,7 @@ def _top(
     whole = lambda v: root * product(root * v) + shift * v
     found = eigen(whole, start_of(model), tolerance=tolerance)
     if np.isnan(found.values[0]):
+        finite("weights", np.asarray(model.vector()))  # the usual cause
         raise ValueError("model: got products with H that are not finite; allowed are finite ones")
     return float(found.values[0]), float(found.residuals[0])
 

@@ -167,6 +167,8 @@ class _Derivable(overrides.TorchFunctionMode):
             return args[0].to(self.precision)
         args, kwargs = tuple(map(self._wide, args)), kwargs or {}
         kwargs = {name: self._wide(value) for name, value in kwargs.items()}
+        if func is torch._weight_norm:  # PyTorch's second derivative takes the norm as constant
+            return _weight_norm(*args, **kwargs)
         if func in EMBEDDINGS:
             return _embedding(func, inspect.signature(func).bind(*args, **kwargs))
         return func(*args, **kwargs)
@@ -176,6 +178,11 @@ class _Derivable(overrides.TorchFunctionMode):
             say_wide("operations")
             return self.precision
         return value
+
+
+def _weight_norm(v: Any, g: Any, dim: int = 0) -> Any:
+    """g v/|v|, as PyTorch defines it, with the norm over all axes but one."""
+    return v * (g / torch.norm_except_dim(v, 2, dim))
 
 
 def _embedding(function: Any, bound: inspect.BoundArguments) -> Any:

@@ -90,7 +90,14 @@ class TorchMean:
             if not slope.requires_grad:  # a loss made of straight lines
                 return slope, torch.zeros_like(slope)
             # The second derivative is symmetric: its product is a backward pass of the first.
-            (bend,) = torch.autograd.grad(slope, leaf, change, materialize_grads=True)
+            try:
+                (bend,) = torch.autograd.grad(slope, leaf, change, materialize_grads=True)
+            except RuntimeError as error:
+                why = str(error).partition("\n")[0]
+                raise ValueError(
+                    f"loss: PyTorch cannot differentiate {self.loss} twice ({why}); allowed is one "
+                    "with second derivatives"
+                ) from None
             return slope.detach(), torch.zeros_like(
                 slope
             ) + bend  # autograd may give "zero tensors"

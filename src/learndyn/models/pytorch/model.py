@@ -36,6 +36,8 @@ ELEMENTWISE = (
     *(nn.Identity, nn.ReLU, nn.LeakyReLU, nn.ReLU6, nn.Hardtanh, nn.Tanh, nn.Sigmoid, nn.Softsign),
     *(nn.GELU, nn.SiLU, nn.Mish, nn.ELU, nn.CELU, nn.SELU, nn.Softplus, nn.LogSigmoid),
 )
+# PyTorch's errors for operations that it cannot differentiate, and for a lack of memory.
+FAILURES = (RuntimeError, ValueError)
 SKIPPED = (nn.Flatten, nn.modules.dropout._DropoutNd)
 
 
@@ -185,7 +187,7 @@ class TorchModel:
             return alone
         try:
             kept = self._gradient_graph(loss, x)
-        except RuntimeError:
+        except FAILURES:
             return alone
 
         def product(v: Any) -> Any:
@@ -193,7 +195,7 @@ class TorchModel:
             if kept is not None:
                 try:
                     return _as_given(self._bent(*kept, v), v)
-                except RuntimeError:
+                except FAILURES:
                     kept = None
             return alone(v)
 

@@ -20,13 +20,14 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from learndyn.probes.optimisers.response import Coefficients, NoState, Response, common_rate
-from learndyn.runtime.checks import a_kind
+from learndyn.runtime.checks import a_kind, finite
 from learndyn.runtime.precision import full_precision
 
 ALLOWED = "(optax transformation, its state) for a JAX model, or a torch.optim.Optimizer"
 READ = "descent, momentum, Nesterov, Adam, AdamW, RMSprop, Adagrad and chains of them"
 MANY = 2**30  # a count at which bias corrections have vanished
 TINY = 1e-8  # norm of gradients that change no second moment, relative to the roots of these
+LARGE = 1e8  # a second moment beside which ε is small
 CLOSE = 1e-3  # relative; coefficients are derivatives in the precision of the weights
 
 
@@ -58,14 +59,44 @@ def response_of(model: Any, optimiser: Any) -> Response:
         raise ValueError("optimiser: got one of optax; allowed is a torch.optim.Optimizer")
     transformation, state = optimiser
     with full_precision():
-        weights = jax.tree.map(jnp.asarray, model.weights)
+        weights = _wide(jax.tree.map(jnp.asarray, model.weights))
         _check_state(transformation, state, weights)
-        found = _known_response(transformation, state, weights)
+        given = transformation, _wide(state), weights
+        try:
+            found = _known_response(*given)
+            rate = common_rate(moving(np.ravel(_compiled_rates(*given))))
+        except (TypeError, KeyError) as error:  # such as an update that also needs the loss
+            why = str(error).partition("\n")[0]
+            raise ValueError(f"optimiser: its update fails ({why}); allowed are {READ}") from None
         scale, shift = found.scale_and_shift()
-        rate = common_rate(np.ravel(_compiled_rates(transformation, state, weights)))
-    if not np.any(scale):
-        raise ValueError(f"optimiser: got updates that ignore small gradients; allowed are {READ}")
-    return Response(scale, shift, rate, "optax")
+        if not np.any(scale) or not np.all(np.isfinite(scale + shift)):
+            _explain(*given)
+    unit = rate if np.isfinite(rate) else 1.0
+    return Response(scale / unit, shift / unit, rate, "optax")
+
+
+def moving(rates: np.ndarray) -> np.ndarray:
+    """The learning rates of weights that move, if any do."""
+    return rates[rates != 0] if np.any(rates) else rates
+
+
+def _explain(transformation: Any, state: Any, weights: Any) -> None:
+    """Raises an error for updates whose response to small gradients is zero or not finite."""
+    finite("weights", np.asarray(ravel_pytree(weights)[0]))
+    if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(state)):
+        raise ValueError("optimiser: got a state with NaN or infinities; allowed are finite ones")
+    ones = jax.tree.map(jnp.ones_like, weights)
+    if np.any(ravel_pytree(transformation.update(ones, state, weights)[0])[0]):
+        came = "updates without a response to small gradients"
+        raise ValueError(f"optimiser: got {came}; allowed are {READ}")
+    # As when a schedule begins: the response to a rate of 0 says nothing of other rates.
+    raise NoState("optimiser: got a learning rate of 0; allowed is a positive one")
+
+
+def _wide(tree: Any) -> Any:
+    """A tree with numbers in half precision as float32."""
+    half = lambda leaf: jnp.issubdtype(jnp.result_type(leaf), jnp.floating) and leaf.itemsize < 4
+    return jax.tree.map(lambda leaf: leaf.astype(jnp.float32) if half(leaf) else leaf, tree)
 
 
 class Frozen(NamedTuple):
@@ -93,6 +124,7 @@ class Learned(NamedTuple):
     coefficients: Coefficients
     several: Any  # whether there are several momenta in a row
     coupled: Any  # whether weights act on each other, or the response depends on the gradient
+    close: Any = CLOSE  # relative rounding of the coefficients
 
 
 def learned(transformation: Any, state: Any, weights: Any) -> Learned:
@@ -107,6 +139,7 @@ def learned(transformation: Any, state: Any, weights: Any) -> Learned:
         second, momenta = still(momenta)
         return first, second, still(momenta)[0]
 
+    close = _close(jax.eval_shape(frozen.step, none, zero, weights)[1])
     ones = lambda tree: jax.tree.map(jnp.ones_like, tree)
     nothing = tuple(jax.tree.map(jnp.zeros_like, part) for part in (none, zero, zero))
 
@@ -119,7 +152,7 @@ def learned(transformation: Any, state: Any, weights: Any) -> Learned:
     b, aq, _ = along(1, ones(zero))
     c, ar, _ = along(2, ones(zero))
     p = _quotient(ap, a)
-    several = jnp.abs(app - ap * p) > CLOSE * (jnp.abs(a).max(initial=0.0) + jnp.abs(ap * p))
+    several = jnp.abs(app - ap * p) > close * (jnp.abs(a).max(initial=0.0) + jnp.abs(ap * p))
     # Weights must not act on each other, and the response must not depend on the gradient, as it
     # does with a trust ratio: random signs see both.
     rng = np.random.default_rng(0)
@@ -128,9 +161,14 @@ def learned(transformation: Any, state: Any, weights: Any) -> Learned:
     tiny = TINY * _typical(frozen.state) / np.sqrt(len(flat))
     small = jax.tree.map(lambda sign: (tiny * sign).astype(sign.dtype), signs)
     # The median, since single second moments may be as small as the small gradient's square.
-    differs = lambda found: jnp.median(jnp.abs(found - b) - CLOSE * jnp.abs(b)) > 0
+    differs = lambda found: jnp.median(jnp.abs(found - b) - close * jnp.abs(b)) > 0
     coupled = differs(along(1, signs)[0] * flat) | differs(along(1, ones(zero), small)[0])
-    return Learned(Coefficients(b, c, aq, ar, p), jnp.any(several), coupled)
+    return Learned(Coefficients(b, c, aq, ar, p), jnp.any(several), coupled, close)
+
+
+def _close(momenta: Any) -> float:
+    """By what share coefficients may differ by rounding; momenta may be kept in half precision."""
+    return max([CLOSE, *(4 * float(jnp.finfo(leaf.dtype).eps) for leaf in momenta)])
 
 
 def _known_response(transformation: Any, state: Any, weights: Any) -> Coefficients:
@@ -161,31 +199,37 @@ def rates(transformation: Any, state: Any, weights: Any) -> Any:
     """The learning rates of all weights: what updates would be with a preconditioner of 1.
 
     A transformation acts on every weight alone, so that one weight of each array tells; the number
-    of axes is kept, since masks may depend on it.
+    of axes is kept, since masks may depend on it. For second moments v that are large, updates are
+    rate/v^q with q = 1/2, or 1 for Adamax; q follows from three values of v.
     """
-    given = _injected(state)
+    given = _injected(transformation, state, weights)
     if given is not None:
         return jnp.asarray(given, jnp.float64)
     one_of = lambda leaf: leaf[(slice(0, 1),) * jnp.ndim(leaf)]
     state, weights = (jax.tree.map(one_of, tree) for tree in (state, weights))
-    slopes: list[Coefficients] = []
-    for second in (1.0, 4.0):
-        made = _map_states(state, lambda s, f, second=second: _uniform(s, f, second))
-        slopes.append(learned(transformation, made, weights).coefficients)
     means = any(fields.mean for _, fields in _known(state))
-    one, two = (_plain_rate(found, means) for found in slopes)
-    # rate/(1 + ε) and rate/(2 + ε).
-    return 1 / (1 / two - 1 / one) if has_second_moments(state) else one
+    slopes = []
+    for second in (LARGE, 4 * LARGE, 16 * LARGE) if has_second_moments(state) else (LARGE,):
+        made = _map_states(state, lambda s, f, second=second: _uniform(s, f, second))
+        slopes.append(_plain_rate(learned(transformation, made, weights), means))
+    if len(slopes) == 1:
+        return slopes[0]
+    one, two, three = (_quotient(1.0, slope) for slope in slopes)  # v^q/rate, and what ε adds
+    power = jnp.where(three - two > np.sqrt(8) * (two - one), 1.0, 0.5)
+    found = _quotient((4**power - 1) * LARGE**power, two - one)
+    fixed = jnp.abs(two - one) <= CLOSE * jnp.abs(one)  # weights without a preconditioner
+    return jnp.where(fixed, slopes[0], found)
 
 
-def _plain_rate(found: Coefficients, means: bool) -> Any:
+def _plain_rate(found: Learned, means: bool) -> Any:
     """The learning rate times the preconditioner, without what momentum adds."""
+    parts = found.coefficients
     if means:  # under a constant gradient momentum becomes that gradient
-        return -(found.b + found.aq / (1 - found.p))
-    ahead = found.b - _quotient(found.aq, found.p)
+        return -(parts.b + parts.aq / (1 - parts.p))
+    ahead = parts.b - _quotient(parts.aq, parts.p)
     # Nesterov's update has the gradient itself besides the momentum.
-    nesterov = jnp.abs(ahead) > CLOSE * jnp.abs(found.b)
-    return jnp.where((found.p != 0) & nesterov, -ahead, -found.b)
+    nesterov = jnp.abs(ahead) > found.close * jnp.abs(parts.b)
+    return jnp.where((parts.p != 0) & nesterov, -ahead, -parts.b)
 
 
 # Compiled once per transformation.
@@ -198,9 +242,12 @@ def has_second_moments(state: Any) -> bool:
     return any(fields.second for _, fields in _known(state))
 
 
-def _injected(state: Any) -> Any:
-    """The learning rate of `optax.inject_hyperparams`, if the state has one."""
-    return getattr(state, "hyperparams", {}).get("learning_rate")
+def _injected(transformation: Any, state: Any, weights: Any) -> Any:
+    """The next learning rate of `optax.inject_hyperparams`, if the state has one."""
+    if "learning_rate" not in getattr(state, "hyperparams", {}):
+        return None
+    after: Any = transformation.update(jax.tree.map(jnp.zeros_like, weights), state, weights)[1]
+    return after.hyperparams["learning_rate"]
 
 
 def _check_state(transformation: Any, state: Any, weights: Any) -> None:

@@ -1,5 +1,6 @@
 """Responses of the optimisers of `torch.optim`, from their parameter groups and states."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,48 +12,69 @@ READ = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad")
 
 
 def response_of(model: Any, optimiser: Any) -> Response:
-    """The response of an optimiser; weights that it does not hold do not move."""
+    """The response of an optimiser; weights that it does not hold, or move, stay where they are."""
     weights = getattr(model, "parameters", None)
     if weights is None:
         allowed = "(optax transformation, its state) for a JAX model"
         raise ValueError(f"optimiser: got {a_kind(optimiser)}; allowed is {allowed}")
     kind = type(optimiser).__name__
-    if kind not in READ:
-        raise ValueError(f"optimiser: got {kind}; allowed are {', '.join(READ)}")
-    places = {id(weight): name for name, weight in weights().items()}
+    # Other libraries have optimisers of the same names, with states of their own.
+    if kind not in READ or not type(optimiser).__module__.startswith("torch.optim"):
+        raise ValueError(f"optimiser: got {kind}; allowed are {', '.join(READ)} of torch.optim")
+    held = list(_held(optimiser, {id(weight): name for name, weight in weights().items()}))
+    if not held:
+        raise ValueError("optimiser: got one without parameters; allowed is one that trains")
+    rate = common_rate(np.array([float(group["lr"]) for _, group, _ in held]))
     scales = {name: np.zeros(weight.numel()) for name, weight in weights().items()}
-    shifts, rates = {name: np.zeros_like(s) for name, s in scales.items()}, []
+    shifts = {name: np.zeros_like(scale) for name, scale in scales.items()}
+    unit = 1.0 if np.isfinite(rate) else None  # the response to a rate of 1, if all are the same
+    for name, group, state in held:
+        scale, shift = _coefficients(kind, group, state, unit).scale_and_shift()
+        scales[name], shifts[name] = scales[name] + scale, shifts[name] + shift
+    join = lambda parts: np.concatenate([parts[name].ravel() for name in scales])
+    scale, shift = join(scales), join(shifts)
+    if not np.all(np.isfinite(scale + shift)):
+        raise ValueError("optimiser: got a state with NaN or infinities; allowed are finite ones")
+    return Response(scale, shift, rate, kind)
+
+
+def _held(optimiser: Any, names: dict[int, str]) -> Iterator[tuple[str, dict[str, Any], Any]]:
+    """Name, group and state of every weight that moves.
+
+    Weights without a step, where others have taken one, had no gradient: they do not move.
+    """
+    stepped = lambda state: float(state.get("step", 0)) > 0
+    started = any(map(stepped, optimiser.state.values()))
     for group in optimiser.param_groups:
         for weight in group["params"]:
             if not weight.requires_grad:
                 continue
-            if id(weight) not in places:
+            if id(weight) not in names:
                 allowed = "the optimiser that trains this module"
                 raise ValueError(
                     f"optimiser: got parameters of another model; allowed is {allowed}"
                 )
-            name, state = places[id(weight)], optimiser.state.get(weight, {})
-            rate, found = _coefficients(kind, group, state)
-            scale, shift = found.scale_and_shift()
-            scales[name], shifts[name] = scales[name] + scale, shifts[name] + shift
-            rates.append(rate)
-    if not rates:
-        raise ValueError("optimiser: got one without parameters; allowed is one that trains")
-    join = lambda parts: np.concatenate([parts[name].ravel() for name in scales])
-    return Response(join(scales), join(shifts), common_rate(np.array(rates)), kind)
+            state = optimiser.state.get(weight, {})
+            if stepped(state) or not started:
+                yield names[id(weight)], group, state
 
 
-def _coefficients(kind: str, group: dict[str, Any], state: Any) -> tuple[float, Coefficients]:
-    """The learning rate of one parameter, and its coefficients (flattened)."""
+def _coefficients(kind: str, group: dict[str, Any], state: Any, rate: float | None) -> Coefficients:
+    """The coefficients of one parameter (flattened), at its own learning rate or a given one."""
     if group.get("maximize"):
         raise ValueError("optimiser: got maximize=True; allowed is an optimiser that minimises")
-    rate, decay = float(group["lr"]), float(group.get("weight_decay", 0.0))
+    rate = float(group["lr"]) if rate is None else rate
+    decay = float(group.get("weight_decay", 0.0))
     if kind == "SGD":
-        return rate, _sgd(rate, decay, group)
+        return _sgd(rate, decay, group)
     if not state:
         raise NoState(f"optimiser: got {kind} without a state; allowed is one after a step")
-    of = {"RMSprop": _rmsprop, "Adagrad": _adagrad}.get(kind, _adam)
-    return rate, of(rate, decay, group, state)
+    if kind == "Adagrad":
+        return _adagrad(rate, decay, group, state)
+    if kind == "RMSprop":
+        return _rmsprop(rate, decay, group, state)
+    # In older releases the groups of AdamW do not say it.
+    return _adam(rate, decay, group.get("decoupled_weight_decay", kind == "AdamW"), group, state)
 
 
 def _sgd(rate: float, decay: float, group: dict[str, Any]) -> Coefficients:
@@ -65,12 +87,13 @@ def _sgd(rate: float, decay: float, group: dict[str, Any]) -> Coefficients:
     return Coefficients(-rate * slope, -rate * slope * decay, aq, aq * decay, beta)
 
 
-def _adam(rate: float, decay: float, group: dict[str, Any], state: Any) -> Coefficients:
+def _adam(
+    rate: float, decay: float, decoupled: bool, group: dict[str, Any], state: Any
+) -> Coefficients:
     (beta, beta2), steps = map(float, group["betas"]), float(state["step"])
     second = state["max_exp_avg_sq" if group["amsgrad"] else "exp_avg_sq"]
     P = np.sqrt(_flat(second) / (1 - beta2**steps)) + float(group["eps"])
     D = rate * (1 - beta) / (1 - beta**steps) / P
-    decoupled = group.get("decoupled_weight_decay", False)
     coupled = 0.0 if decoupled else decay
     return Coefficients(
         b=-D, c=-rate * decay if decoupled else -D * coupled, aq=-beta * D, ar=-beta * D * coupled,

@@ -24,15 +24,15 @@ import numpy as np
 
 
 class NoState(ValueError):
-    """An optimiser has not taken a step yet, so that its preconditioner is not known."""
+    """Nothing is known of an optimiser now, such as its preconditioner before the first step."""
 
 
 class Response(NamedTuple):
     """S and G of the module's docstring, one number per weight, and what is known of the rates.
 
     Attributes:
-        scale: S.
-        shift: G.
+        scale: S, at a learning rate of 1 if all weights have the same, else at their own.
+        shift: G, likewise.
         rate: the learning rate in use; NaN if weights have different ones.
         name: the optimiser in words.
     """

@@ -53,7 +53,7 @@ def _of_optax(model: Model, rule: Optax, state: Any) -> Threshold:
         return nothing
     given = rule.transformation, state, model.weights
     found, rates = optax.learned(*given), optax.rates(*given)
-    low, high = jnp.min(rates), jnp.max(rates)
+    low, high = jnp.min(jnp.where(rates == 0, jnp.inf, rates)), jnp.max(rates)
     rate = jnp.where(high - low <= SAME * jnp.abs(high), high, 1.0)
     scale, shift = found.coefficients.scale_and_shift()
     bad = found.several | found.coupled
