@@ -16,7 +16,7 @@ import numpy as np
 from learndyn.problems import Dataset, SquaredLoss
 from learndyn.problems.examples import as_inputs
 from learndyn.problems.losses import as_outputs
-from learndyn.rules import GradientDescent
+from learndyn.rules import SGD, GradientDescent
 from learndyn.runtime.checks import finite, numbers, one_of
 from learndyn.runtime.memory import memory
 from learndyn.runtime.precision import compiled_in_float64, full_precision, in_float64
@@ -39,6 +39,7 @@ from learndyn.theory.infinite_width.process import (
     ProcessMap,
     checked,
 )
+from learndyn.theory.linearised.descent import refusal
 
 MATRICES = 8  # of all inputs by all inputs, that are in memory at once
 NAMES = {"": "training", "test_": "test", "validation_": "validation"}
@@ -239,8 +240,11 @@ def _refusal(system: System) -> str | None:
         return "the network is finite (`ld.infinite` gives its limit)"
     if not isinstance(data, Dataset) or not isinstance(data.loss, SquaredLoss):
         return "only a Dataset with SquaredLoss keeps outputs Gaussian"
-    if not isinstance(rule, GradientDescent):
-        return "the rule is not GradientDescent"
+    if not isinstance(rule, GradientDescent | SGD):
+        return "the rule is not GradientDescent or SGD"
+    sampled = refusal(rule, data) if isinstance(rule, SGD) else None
+    if sampled is not None:
+        return sampled
     pairs = (pair for pair in ((data.x, 0), data.test, data.validation) if pair is not None)
     inputs = sum(len(x) for x, _ in pairs)
     pixels = math.prod(data.input_shape[:-1])  # a convolutional network has a kernel of each
