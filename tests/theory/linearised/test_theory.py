@@ -188,6 +188,15 @@ def test_a_state_is_realised_by_weights_that_have_it(twin):
         _ = ld.start(small, state=state).weights
 
 
+def test_a_state_that_moves_has_no_weights(twin):
+    system = twin(ld.GradientDescent(0.3, momentum=0.9), hidden=20)
+    rest = ld.start(system).state
+    assert np.shape(ld.start(system, state=rest).weights[0].weight) == (20, 3)
+    moving = ld.start(system, state=ld.Outputs(rest.values, rest.values))
+    with pytest.raises(ValueError, match="the state moves already"):
+        _ = moving.weights
+
+
 def linear_network(power=1):
     features = lambda x: jax.numpy.stack([x[:, 0], x[:, 1] ** 2, x[:, 0] * x[:, 1]], axis=1)
     return ld.Network(

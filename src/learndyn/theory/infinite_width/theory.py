@@ -153,7 +153,7 @@ class InfiniteWidthTheory(AbstractTheory):
         learning = self._with(ntk)
         found = [learning.after_steps(start, np.array([t]), flow=order == "flow") for t in steps]
         mean = np.stack([each.mean[0, len(train) :] for each in found])
-        variance = [np.diag(each.covariance[0])[len(train) :] for each in found]
+        variance = [np.maximum(np.diag(each.covariance[0])[len(train) :], 0) for each in found]
         return Prediction(mean, np.stack(variance))
 
     def landmarks(self) -> dict[str, float]:
@@ -167,8 +167,7 @@ class InfiniteWidthTheory(AbstractTheory):
               sets: mean losses as t → ∞ below that rate. Modes with eigenvalues below 1e-12 of the
               largest count as not learned.
         """
-        top = np.linalg.eigvalsh(self._learning.kernel[: self._learning.n])[-1]
-        rate = float(2 / (top * self._learning.pull) * self._rate)
+        rate = float(2 / (self._learning.values[-1] * self._learning.pull) * self._rate)
         limit = self._learning.after_steps(self.sample(0)[0], np.array([np.inf]), flow=True)
         with full_precision():
             found = self._reading.observe(limit)
@@ -212,7 +211,7 @@ class InfiniteWidthTheory(AbstractTheory):
         inputs = np.concatenate(list(self._inputs.values()))
         return _of_all(self.system.network, inputs, len(self._inputs[""]))
 
-    @property
+    @functools.cached_property
     def _learning(self) -> Learning:
         return self._with(self._kernels[1])
 
@@ -224,7 +223,10 @@ class InfiniteWidthTheory(AbstractTheory):
         data: Any = self.system.problem
         scale = data.loss.scale
         pull = 2 * scale * self._rate / len(data.x)
-        return Learning(kernel, tuple(self._targets().values()), pull, scale, tuple(self._sets))
+        n = kernel.shape[1]
+        spectrum = np.linalg.eigh(kernel[:n]) if len(kernel) else (np.zeros(n), np.zeros((n, n)))
+        targets = tuple(self._targets().values())
+        return Learning(kernel, targets, pull, scale, tuple(self._sets), *spectrum)
 
 
 def _of_all(network: Any, inputs: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
