@@ -90,6 +90,12 @@ def test_above_the_critical_rate_descent_diverges(order):
     assert str(below.outcome.values) == "finished"
 
 
+def test_batches_of_all_examples_are_gradient_descent():
+    rule = ld.SGD(RATE, batch=6, sampling="epochs")
+    of = lambda rule: ld.solve(wide(rule), TIMES).error.values
+    np.testing.assert_array_equal(of(rule), of(ld.GradientDescent(RATE)))
+
+
 def test_several_outputs_are_independent():
     labels = np.array([0, 1, 2, 0, 1, 2])
     data = ld.Dataset(X, labels)
@@ -183,7 +189,9 @@ def test_simulate_names_the_finite_network():
 @pytest.mark.parametrize(
     ("rule", "data", "reason"),
     [
-        (ld.SGD(0.1), DATA, "the rule is not GradientDescent"),
+        (ld.NaturalGradient(0.1), DATA, "the rule is not GradientDescent or SGD"),
+        (ld.SGD(0.1, batch=2), DATA, "the rule draws mini-batches"),
+        (ld.SGD(0.1, batch=2, sampling="epochs"), DATA, "its steps are correlated"),
         (ld.GradientDescent(0.1, momentum=0.9), DATA, "momentum"),
         (ld.GradientDescent(0.1, decay=0.1), DATA, "decay"),
         (None, ld.Dataset(X, (Y > 0).astype(int), loss=ld.CrossEntropy()), "only a Dataset with"),

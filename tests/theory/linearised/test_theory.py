@@ -151,6 +151,21 @@ def test_landmarks_are_those_of_the_trained_twin(twin):
     assert found["slowest_time"] == pytest.approx(slowest, rel=1e-6)
 
 
+def test_each_mode_is_learned_at_its_time(twin):
+    """The residual along an eigenvector falls below 1 % of its start in the step that is named."""
+    system = twin(ld.GradientDescent(0.3), hidden=20, outputs=1, examples=4)
+    theory, x, y = ld.theory_of(system), system.problem.x, system.problem.y[:, 0]
+    times = theory.mode_times(0.01)
+    model = ld.Model(system.network, ld.start(system).weights)
+    vectors = np.linalg.eigh(ld.ntk(model, x))[1]
+    for time, vector in zip(times, vectors.T, strict=True):
+        steps = [0, np.floor(time), np.ceil(time)]
+        first, before, after = np.abs((theory.predict(steps, x).reshape(3, -1) - y) @ vector)
+        assert before >= 0.01 * first >= after
+    marks = theory.landmarks(target=0.01)
+    assert (times.min(), times.max()) == (marks["fastest_time"], marks["slowest_time"])
+
+
 def test_a_singular_kernel_leaves_a_loss_that_it_states(twin):
     """More outputs than weights: what is outside the range of the kernel never changes."""
     system = twin(ld.GradientDescent(0.3), hidden=1, outputs=1, examples=9)
@@ -171,6 +186,15 @@ def test_a_state_is_realised_by_weights_that_have_it(twin):
     state = ld.Outputs(np.random.default_rng(0).normal(size=13))
     with pytest.raises(ValueError, match="no weights have these outputs"):
         _ = ld.start(small, state=state).weights
+
+
+def test_a_state_that_moves_has_no_weights(twin):
+    system = twin(ld.GradientDescent(0.3, momentum=0.9), hidden=20)
+    rest = ld.start(system).state
+    assert np.shape(ld.start(system, state=rest).weights[0].weight) == (20, 3)
+    moving = ld.start(system, state=ld.Outputs(rest.values, rest.values))
+    with pytest.raises(ValueError, match="the state moves already"):
+        _ = moving.weights
 
 
 def linear_network(power=1):

@@ -147,7 +147,7 @@ def _check(network: Any) -> None:
     """Raises a ValueError for a network without a known limit."""
     if not isinstance(network, MLP | ResidualMLP | CNN):
         came = type(network).__name__ if isinstance(network, AbstractNetwork) else a_kind(network)
-        raise ValueError(f"network: got {came}; allowed is an MLP, ResidualMLP or CNN")
+        raise ValueError(f"network: got {came}; allowed is ld.MLP, ld.ResidualMLP or ld.CNN")
     if network.output != "identity":
         came = f"the output map {network.output!r}, after which outputs are not Gaussian"
         raise ValueError(f"network: got {came}; allowed is 'identity'")

@@ -63,6 +63,8 @@ class Learning(eqx.Module):
         pull: h/n, the pull of an eigenvalue of 1.
         scale: of the squared loss.
         prefixes: of the observables of every set; those of training, "", come first.
+        values: eigenvalues of the kernel of the training inputs, (examples,).
+        vectors: its eigenvectors, as columns.
     """
 
     kernel: Array
@@ -70,6 +72,8 @@ class Learning(eqx.Module):
     pull: Array
     scale: Array
     prefixes: tuple[str, ...] = eqx.field(static=True)
+    values: np.ndarray
+    vectors: np.ndarray
 
     @property
     def n(self) -> int:
@@ -92,7 +96,8 @@ class Learning(eqx.Module):
     def observe(self, state: Process) -> dict[str, Any]:
         """Means, variances and mean losses of every set; states may have leading axes."""
         mean = jnp.asarray(state.mean)
-        variance = jnp.diagonal(jnp.asarray(state.covariance), axis1=-2, axis2=-1)
+        # Rounding may make a variance that should be zero slightly negative.
+        variance = jnp.maximum(jnp.diagonal(jnp.asarray(state.covariance), 0, -2, -1), 0)
         found, first = {}, 0
         for prefix, y in zip(self.prefixes, self.targets, strict=True):
             m, v = mean[..., first : first + len(y), :], variance[..., first : first + len(y)]
@@ -115,7 +120,7 @@ class Learning(eqx.Module):
         """
         K, n, h = np.asarray(self.kernel), self.n, float(self.pull)
         m, C = np.asarray(state.mean), np.asarray(state.covariance)
-        values, U = np.linalg.eigh(K[:n])
+        values, U = self.values, self.vectors
         along, residual = K @ U, m[:n] - np.asarray(self.targets[0])
         means, covariances = [], []
         for t in steps:
@@ -171,6 +176,13 @@ class ProcessFlow(Flow):
         return self.learning.change(state)
 
     def closed_form(self, state: Process, times: np.ndarray) -> dict[str, np.ndarray]:
-        states = self.learning.after_steps(state, times / np.asarray(self.rate), flow=True)
+        # One covariance at a time, which may be large.
+        each = [self._observed(state, time) for time in times]
+        return {name: np.concatenate([row[name] for row in each]) for name in each[0]}
+
+    def _observed(self, state: Process, time: Number) -> dict[str, np.ndarray]:
+        steps = np.array([time]) / np.asarray(self.rate)
         with full_precision():
-            return to_numpy(self.learning.observe(states))
+            return to_numpy(
+                self.learning.observe(self.learning.after_steps(state, steps, flow=True))
+            )

@@ -16,7 +16,7 @@ import numpy as np
 from learndyn.problems import Dataset, SquaredLoss
 from learndyn.problems.examples import as_inputs
 from learndyn.problems.losses import as_outputs
-from learndyn.rules import GradientDescent
+from learndyn.rules import SGD, GradientDescent
 from learndyn.runtime.checks import finite, numbers, one_of
 from learndyn.runtime.memory import memory
 from learndyn.runtime.precision import compiled_in_float64, full_precision, in_float64
@@ -39,6 +39,7 @@ from learndyn.theory.infinite_width.process import (
     ProcessMap,
     checked,
 )
+from learndyn.theory.linearised.descent import refusal
 
 MATRICES = 8  # of all inputs by all inputs, that are in memory at once
 NAMES = {"": "training", "test_": "test", "validation_": "validation"}
@@ -154,7 +155,7 @@ class InfiniteWidthTheory(AbstractTheory):
         learning = self._with(ntk)
         found = [learning.after_steps(start, np.array([t]), flow=order == "flow") for t in steps]
         mean = np.stack([each.mean[0, len(train) :] for each in found])
-        variance = [np.diag(each.covariance[0])[len(train) :] for each in found]
+        variance = [np.maximum(np.diag(each.covariance[0])[len(train) :], 0) for each in found]
         return Prediction(mean, np.stack(variance))
 
     def landmarks(self) -> dict[str, float]:
@@ -168,8 +169,7 @@ class InfiniteWidthTheory(AbstractTheory):
               sets: mean losses as t → ∞ below that rate. Modes with eigenvalues below 1e-12 of the
               largest count as not learned.
         """
-        top = np.linalg.eigvalsh(self._learning.kernel[: self._learning.n])[-1]
-        rate = float(2 / (top * self._learning.pull) * self._rate)
+        rate = float(2 / (self._learning.values[-1] * self._learning.pull) * self._rate)
         limit = self._learning.after_steps(self.sample(0)[0], np.array([np.inf]), flow=True)
         with full_precision():
             found = self._reading.observe(limit)
@@ -213,7 +213,7 @@ class InfiniteWidthTheory(AbstractTheory):
         inputs = np.concatenate(list(self._inputs.values()))
         return _of_all(self.system.network, inputs, len(self._inputs[""]))
 
-    @property
+    @functools.cached_property
     def _learning(self) -> Learning:
         return self._with(self._kernels[1])
 
@@ -225,7 +225,10 @@ class InfiniteWidthTheory(AbstractTheory):
         data: Any = self.system.problem
         scale = data.loss.scale
         pull = 2 * scale * self._rate / len(data.x)
-        return Learning(kernel, tuple(self._targets().values()), pull, scale, tuple(self._sets))
+        n = kernel.shape[1]
+        spectrum = np.linalg.eigh(kernel[:n]) if len(kernel) else (np.zeros(n), np.zeros((n, n)))
+        targets = tuple(self._targets().values())
+        return Learning(kernel, targets, pull, scale, tuple(self._sets), *spectrum)
 
 
 def _of_all(network: Any, inputs: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -241,8 +244,11 @@ def _refusal(system: System) -> str | None:
         return "the network is finite (`ld.infinite` gives its limit)"
     if not isinstance(data, Dataset) or not isinstance(data.loss, SquaredLoss):
         return "only a Dataset with SquaredLoss keeps outputs Gaussian"
-    if not isinstance(rule, GradientDescent):
-        return "the rule is not GradientDescent"
+    if not isinstance(rule, GradientDescent | SGD):
+        return "the rule is not GradientDescent or SGD"
+    sampled = refusal(rule, data) if isinstance(rule, SGD) else None
+    if sampled is not None:
+        return sampled
     pairs = (pair for pair in ((data.x, 0), data.test, data.validation) if pair is not None)
     inputs = sum(len(x) for x, _ in pairs)
     pixels = math.prod(data.input_shape[:-1])  # a convolutional network has a kernel of each

@@ -13,13 +13,14 @@ from learndyn.problems import CrossEntropy, SquaredLoss
 from learndyn.problems.examples import as_inputs
 from learndyn.problems.losses import as_outputs
 from learndyn.rules import Piecewise
-from learndyn.runtime.checks import a_kind, finite, numbers, one_of
+from learndyn.runtime.checks import a_kind, between, finite, numbers, one_of
 from learndyn.runtime.precision import full_precision
 from learndyn.runtime.times import increasing_times
 from learndyn.runtime.types import Array, Weights
 from learndyn.system import System
 from learndyn.theory.base import AbstractTheory, sample_weights
 from learndyn.theory.dynamics import STEPS, Clock, Refused, continuous
+from learndyn.theory.linearised import landmarks
 from learndyn.theory.linearised.course import Course, Modes, course
 from learndyn.theory.linearised.descent import Descent
 from learndyn.theory.linearised.dynamics import Forces
@@ -254,6 +255,24 @@ class AbstractLinearised(AbstractTheory):
             alpha = self.spectrum.vectors @ found.alpha[0]
             scaled = jax.tree.map(lambda w: found.kept[0] * np.asarray(w, np.float64), weights)
             return self.moved(Model(model.network, scaled), x, alpha, model)
+
+    def mode_times(self, target: float = 0.01) -> np.ndarray:
+        """Steps after which each mode of the kernel is learned, at the last learning rate.
+
+        Args:
+            target: the part of a mode's residual that counts as learned.
+
+        Returns:
+            The times, (modes,), of the eigenvalues of the kernel in ascending order; infinite for
+            those that never get there. With momentum, those of the envelope of oscillations.
+
+        Raises:
+            ValueError: for a loss without closed form.
+        """
+        modes = self.modes(np.zeros(self.shape))
+        if modes is None:
+            raise ValueError("loss: got CrossEntropy, without modes; allowed is SquaredLoss")
+        return landmarks.mode_times(modes, float(between("target", target, 0, 1)))
 
     def moved(self, model: Model, x: np.ndarray, alpha: np.ndarray, at: Any = None) -> Weights:
         """The weights of a model plus Jᵀ α, with J at the weights of another one."""

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 from learndyn.problems import SquaredLoss
+from learndyn.theory.linearised.course import Modes
 from learndyn.theory.linearised.descent import Descent
-from learndyn.theory.linearised.modes import Law, largest_pull
+from learndyn.theory.linearised.modes import largest_pull
 from learndyn.theory.linearised.state import Outputs
 
 UNITS = {
@@ -36,7 +37,7 @@ def of(theory: Any, state: Outputs, target: float) -> dict[str, float]:
     found["unlearned_error"] = errors["unlearned_error"]
     modes = theory.modes(np.asarray(state.values))
     if np.all(modes.pulls[-1] < largest_pull(modes.law)):
-        times = mode_times(modes.pulls[-1][values > 0], modes.law, target)
+        times = mode_times(modes, target)[values > 0]
         if len(times):
             found |= {"fastest_time": float(times.min()), "slowest_time": float(times.max())}
         found["final_error"] = errors["final_error"]
@@ -96,12 +97,13 @@ def attributes(theory: Any, state: Outputs) -> dict[str, Any]:
     return about | {"unlearned_error": losses(theory, state)["unlearned_error"]}
 
 
-def mode_times(pulls: np.ndarray, law: Law, target: float) -> np.ndarray:
+def mode_times(modes: Modes, target: float) -> np.ndarray:
     """Steps after which residuals of modes stay below `target` times their start, (modes,).
 
-    Without momentum |1 − pull|^t; with it the envelope of the slower root, which oscillations
-    touch. Modes that never get there have infinity.
+    At the last of the rates. Without momentum |1 − pull|^t; with it the envelope of the slower
+    root, which oscillations touch. Modes that never get there have infinity.
     """
+    pulls, law = np.where(modes.values > 0, modes.pulls[-1], 0.0), modes.law
     beta = float(law.momentum)
     trace = (1 + beta) * (1 - pulls) if law.nesterov else 1 + beta - pulls
     product = beta * (1 - pulls) if law.nesterov else np.full_like(pulls, beta)

@@ -89,6 +89,8 @@ class LinearisedTheory(AbstractLinearised):
         return self._at_rest(self.system.network(doubles, self.inputs))
 
     def realise(self, state: Outputs, key: int) -> tuple[Weights, Weights] | Refused:
+        if np.any(state.velocity) or np.any(state.step):
+            return Refused("the state moves already, and weights do not say how")
         return self.weights_of(np.asarray(state.values), key)
 
     def dynamics(self, order: str) -> Flow | Map | Refused:
