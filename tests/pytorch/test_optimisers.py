@@ -124,7 +124,7 @@ def test_groups_frozen_weights_and_the_common_factor():
         (lambda m: (1, 2), "optimiser: got a tuple"),
     ],
 )
-def test_what_cannot_be_read_is_one_line(made, line):
+def test_unreadable_optimisers_raise_a_one_line_error(made, line):
     module = module_of()
     with pytest.raises(ValueError) as error:
         rate_of(module, made(module))

@@ -81,7 +81,7 @@ def test_hessians_in_reverse_mode_alone(case):
     assert other._forwards == (case.x.ndim != 4)  # silu's has none
 
 
-def test_what_is_read_off_the_kernel(case):
+def test_quantities_that_follow_from_the_kernel(case):
     values = np.linalg.eigvalsh(case.kernel)[::-1]
     close(p.ntk_spectrum(case.module, case.x), values)
     close(p.pl_constant(case.module, case.x), values[-1], values)

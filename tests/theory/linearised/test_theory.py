@@ -194,7 +194,7 @@ def test_your_own_function_of_features():
         ld.solve(bent, TIMES)
 
 
-def test_what_is_not_covered_says_why(twin, monkeypatch):
+def test_uncovered_systems_come_with_a_reason(twin, monkeypatch):
     system = twin(ld.GradientDescent(0.1))
     data, network = system.problem, system.network
     inner = ld.System(data, network.network, ld.GradientDescent(0.1))
