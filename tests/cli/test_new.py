@@ -141,9 +141,7 @@ def test_a_theory_of_another_package_covers_and_gives_its_reasons(tmp_path, inst
         ("learndyn.studies", "saad1995online = pathlib", "there are studies of learndyn"),
     ],
 )  # fmt: skip
-def test_invalid_entry_points_are_left_out_with_a_warning(
-    tmp_path, install, group, point, said
-):
+def test_invalid_entry_points_are_left_out_with_a_warning(tmp_path, install, group, point, said):
     copy = "class Copy(DeepLinearTheory):\n    name = 'committee'\n"
     text = f"from learndyn.theory import DeepLinearTheory\n\n{copy}"
     (tmp_path / "smith2027theory.py").write_text(text)
