@@ -105,7 +105,9 @@ def _page() -> Iterator[str]:
     yield "by quasi-random points, for which coverage is approximate. The record says how"
     yield "(`averages`, `averages_error`). A smooth function of your own, by `ld.Activation`, is"
     yield "treated like gelu.\n"
+    yield ":::{container} wide"
     yield from _averages()
+    yield ":::"
 
 
 def _orders() -> Iterator[str]:
