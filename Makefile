@@ -73,6 +73,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/choosing.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/twins.py
+	$(BIN)/python benchmarks/linearised.py
 	$(BIN)/python benchmarks/perturbation.py
 	$(BIN)/python benchmarks/perturbation_theory.py
 	$(BIN)/python benchmarks/quadratic_model.py

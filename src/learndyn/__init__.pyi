@@ -43,10 +43,13 @@ from learndyn.probes import ntk_spectrum as ntk_spectrum
 from learndyn.probes import spectral_density as spectral_density
 from learndyn.probes import split_loss as split_loss
 from learndyn.probes import summary as summary
+from learndyn.problems import Commuting as Commuting
 from learndyn.problems import CrossEntropy as CrossEntropy
 from learndyn.problems import Dataset as Dataset
 from learndyn.problems import Gaussian as Gaussian
 from learndyn.problems import Isotropic as Isotropic
+from learndyn.problems import LabelledMixture as LabelledMixture
+from learndyn.problems import Mixture as Mixture
 from learndyn.problems import PowerLaw as PowerLaw
 from learndyn.problems import Spectrum as Spectrum
 from learndyn.problems import SquaredLoss as SquaredLoss

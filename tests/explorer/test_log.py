@@ -1,5 +1,7 @@
 """My log: files that can be read, and one sentence for those that cannot."""
 
+import pathlib
+
 import numpy as np
 import pytest
 
@@ -27,10 +29,56 @@ def test_spikes_of_a_csv_are_at_its_steps(tmp_path):
 
 def test_rates_say_whether_spikes_are_catapults(tmp_path):
     losses = [1.0 / (1 + step) * (30 if 52 <= step <= 54 else 1) for step in range(120)]
-    for critical, word in ((0.05, "catapults: nothing"), (0.5, "larger batch")):
-        rows = "".join(f"{loss},0.1,{critical}\n" for loss in losses)
+    late = lambda step: 0.05 if step > 70 else 0.5  # above the critical rate, but after the spike
+    cases = {
+        "all with η > η_crit": lambda step: 0.05, "larger batch": lambda step: 0.5,
+        "none with η > η_crit": late,
+    }  # fmt: skip
+    for words, critical in cases.items():
+        rows = "".join(f"{loss},0.1,{critical(step)}\n" for step, loss in enumerate(losses))
         view = shown(tmp_path, "a.csv", f"loss,rate,critical_rate\n{rows}".encode())
-        assert len(view.charts) == 2 and word in view.notes[0]
+        assert len(view.charts) == 2 and words in view.notes[0]
+
+
+def test_no_spike_is_thinned_out(tmp_path):
+    losses = np.full(200_000, 1.0)
+    losses[123_457] = 50.0
+    rows = "\n".join(map(str, losses))
+    view = shown(tmp_path, "a.csv", f"loss\n{rows}\n".encode())
+    chart = view.charts[0]
+    assert len(chart.at) < 20_000 and chart.series[0].y.max() == 50.0
+    assert chart.spans[0].begin <= 123_457 <= chart.spans[0].end
+
+
+def test_events_of_tensorboard_are_read(tmp_path):
+    events = (pathlib.Path(__file__).parents[1] / "records/written_by_torch.tfevents").read_bytes()
+    view = shown(tmp_path, "0f-events.out.tfevents.1.host.0", events)
+    assert view.offers["variable"] == ["loss", "lr", "double"] and len(view.charts) == 2
+    np.testing.assert_array_equal(view.charts[0].at, 10.0 * np.arange(6))
+    view = shown(tmp_path, "0f-events.out.tfevents.1.host.0", events[:-9])
+    assert "cut off" in view.notes[0]
+
+
+def test_the_code_of_the_view_finds_the_same(tmp_path, monkeypatch, capsys):
+    losses = [1.0 / (1 + step) * (30 if 52 <= step <= 54 else 1) for step in range(120)]
+    rows = "".join(f"{10 * step},{loss},0.1,0.05\n" for step, loss in enumerate(losses))
+    content = f"step,loss,lr,critical_rate\n{rows}".encode()
+    view = shown(tmp_path, "0f-my.csv", content)
+    (tmp_path / "my.csv").write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(view.code, names)
+    np.testing.assert_array_equal(names["loss"], view.charts[0].series[0].y)
+    assert names["found"].steps_above == 120 and "520" in capsys.readouterr().out
+
+
+def test_a_record_of_the_curves_is_saved(tmp_path):
+    shown(tmp_path, "0f-a.csv", b"step,loss,rate\n0,3,0.1\n10,2,0.1\n20,1,0.2\n")
+    values = {**starts(LOG.controls), "file": "0f-a.csv"}
+    records = LOG.records(values, {"sent": str(tmp_path)})
+    assert records["runs"]["step"].values.tolist() == [0, 10, 20]
+    assert records["runs"]["rate"].values.tolist() == [0.1, 0.1, 0.2]
+    assert LOG.figure(values, records) is not None
 
 
 def test_records_are_read(tmp_path):

@@ -197,7 +197,11 @@ def test_a_file_is_kept_under_a_name_of_its_own(served):
     async def use(client):
         sent = await client.get("/files?name=../../my.CSV", method="POST", body="step,loss\n")
         name = json.loads(sent.body)["file"]
-        assert name.endswith(".csv") and "/" not in name
+        assert name.endswith("-my.CSV") and "/" not in name
+        odd = "name=%2e%2e%5c%e2%82%ac%00" + 200 * "x"
+        sent = await client.get(f"/files?{odd}", method="POST", body="1")
+        other = json.loads(sent.body)["file"]
+        assert other.isascii() and other.isprintable() and len(other) < 150 and "/" not in other
         from pathlib import Path
 
         assert (Path(pools[-1].folders["sent"]) / name).read_text() == "step,loss\n"

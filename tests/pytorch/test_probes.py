@@ -10,6 +10,9 @@ from torch import nn
 import learndyn as ld
 from learndyn.models.pytorch import kernel
 from learndyn.models.pytorch.evaluation import derivatives
+from learndyn.models.pytorch.model import TorchModel
+from learndyn.probes.hessian import prepared
+from learndyn.probes.tensors import in_tensors
 
 p = ld.probes
 EXACT = 1e-11
@@ -69,16 +72,28 @@ def test_hessians(case):
     np.testing.assert_allclose(float(rate), 2 / values[0], rtol=EXACT)
 
 
-def test_hessians_in_reverse_mode_alone(case):
-    """For operations whose gradients have no tangents; the other road is taken where it can be."""
-    model = ld.as_model(case.module)
+def test_hessians_of_single_vectors(case):
+    """Forward over reverse mode; reverse mode alone where a gradient has no tangents."""
+    model, x, mean = prepared(*given(case), case.loss)
     v = np.random.default_rng(0).normal(size=model.size)
-    model._forwards = False
-    found = p.hessian_operator(model, case.x, case.y, loss=case.loss) @ v
-    close(found, case.hessian @ v)
-    other = ld.as_model(case.module)
-    p.hessian_operator(other, case.x, case.y, loss=case.loss) @ v
-    assert other._forwards == (case.x.ndim != 4)  # silu's has none
+    for function in (mean, in_tensors(model, mean)):
+        for forwards in (True, False):
+            model._forwards = forwards
+            close(model.hessian_product(function, x, v), case.hessian @ v)
+            assert model._forwards == (forwards and case.x.ndim != 4)  # silu's has none
+
+
+def test_a_gradient_that_cannot_be_kept(case, monkeypatch):
+    """Where its graph or its derivative fails, every product is computed by itself."""
+    v = np.random.default_rng(0).normal(size=len(case.hessian))
+    for name in ("_gradient_graph", "_bent"):
+
+        def fails(*arguments):
+            raise RuntimeError("out of memory")
+
+        monkeypatch.setattr(TorchModel, name, fails)
+        close(p.hessian_operator(*given(case), loss=case.loss) @ v, case.hessian @ v)
+        monkeypatch.undo()
 
 
 def test_quantities_that_follow_from_the_kernel(case):

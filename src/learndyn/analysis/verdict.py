@@ -1,5 +1,6 @@
 """The verdict of `compare`: which test applies, its result, and what it could have detected."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -75,9 +76,9 @@ def band_of(theory: xr.Dataset, runs: xr.Dataset, names: list[str], rounding: fl
     """The spread that the theory predicts, if linear noise can explain it; otherwise the runs'."""
     count = runs.sizes["run"]
     predicted = all(f"{name}_std" in theory for name in names)
-    too_wide = _too_wide(theory, runs, names, predicted)
-    if too_wide or not predicted:
-        return Band(count, False, not too_wide, too_wide)
+    remark = beyond_linear(theory, names) if predicted else _spread_too_wide(theory, runs, names)
+    if remark or not predicted:
+        return Band(count, False, not remark, remark)
     ratio, place = _spread_ratio(theory, runs, names, rounding)
     if not place:
         return Band(count, True)
@@ -88,20 +89,28 @@ def band_of(theory: xr.Dataset, runs: xr.Dataset, names: list[str], rounding: fl
     return Band(count, False, False, f"linear noise does not hold, {remark}")
 
 
-def _too_wide(theory: xr.Dataset, runs: xr.Dataset, names: list[str], predicted: bool) -> str:
-    """A remark if fluctuations are too large to be linear, and otherwise "".
+def beyond_linear(theory: xr.Dataset, names: list[str]) -> str:
+    """A remark if the spread that a theory predicts is too large to be linear, and otherwise "".
 
     For example, runs that leave a plateau at random times differ by as much as the whole curve.
     """
-    spread = lambda name: theory[f"{name}_std"] if predicted else runs[name].std("run", ddof=1)
-    if not predicted and runs.sizes["run"] < 2:
+    spreads = {name: theory[f"{name}_std"] for name in names}
+    return _too_wide(theory, spreads, "predicted spread")
+
+
+def _spread_too_wide(theory: xr.Dataset, runs: xr.Dataset, names: list[str]) -> str:
+    if runs.sizes["run"] < 2:
         return ""
-    whole = max(scale_of(theory[name]) for name in names)
-    shares = {name: largest(spread(name)) / whole for name in names}
-    widest = max(names, key=lambda name: np.nan_to_num(shares[name], nan=-1.0))
+    spreads = {name: runs[name].std("run", ddof=1) for name in names}
+    return _too_wide(theory, spreads, "spread of the runs")
+
+
+def _too_wide(theory: xr.Dataset, spreads: Mapping[str, xr.DataArray], kind: str) -> str:
+    whole = max(scale_of(theory[name]) for name in spreads)
+    shares = {name: largest(spread) / whole for name, spread in spreads.items()}
+    widest = max(spreads, key=lambda name: np.nan_to_num(shares[name], nan=-1.0))
     if not shares[widest] > LINEAR:
         return ""
-    kind = "predicted spread" if predicted else "spread of the runs"
     return (
         f"linear noise cannot hold, the {kind} of {widest} reaches "
         f"{100 * shares[widest]:.2g} % of the largest value, {100 * LINEAR:g} % at most"

@@ -13,7 +13,7 @@ from learndyn.cli.writing import writable
 
 # What must be the same in all parts, besides the parameters that divide the study.
 _SAME = ("study", "preset", "params", "source_hash")
-_OWN = ("part", "device", "date", "version", "jax", "commit", "seconds")
+_OWN = ("part", "device", "date", "version", "jax", "commit", "tree", "seconds")
 
 
 def join(
@@ -50,7 +50,8 @@ def _read(folder: pathlib.Path) -> dict[str, Any]:
         raise ValueError(f"{folder}: got no part.json in it; allowed is {allowed}")
     origin = read(path)
     with naming(path):
-        return {name: origin[name] for name in (*_SAME, *_OWN)}
+        # A tree is there only where the commit was stated, and not asked of git.
+        return {name: origin[name] for name in (*_SAME, *_OWN) if name != "tree" or name in origin}
 
 
 def _whole(origins: Sequence[dict[str, Any]]) -> Request:
@@ -75,6 +76,6 @@ def _whole(origins: Sequence[dict[str, Any]]) -> Request:
 def _provenance(origins: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Entries of `claims.json`: devices and seconds of all parts, and each part with its own."""
     devices = dict.fromkeys(str(origin["device"]) for origin in origins)
-    rows = [{name: origin[name] for name in _OWN} for origin in origins]
+    rows = [{name: origin[name] for name in _OWN if name in origin} for origin in origins]
     seconds = sum(float(origin["seconds"]) for origin in origins)
     return {"device": "; ".join(devices), "seconds": seconds, "parts": rows}

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import pathlib
+import re
 import secrets
 import tempfile
 from collections.abc import Callable
@@ -26,6 +27,8 @@ MOST_VISITORS = 32
 MOST_MESSAGE = 20_000  # characters
 MOST_FILE = 64 * 2**20  # bytes of a file that is sent
 MOST_FILES = 20  # of all visitors; the oldest is removed
+MOST_NAME = 100  # characters of its name
+UNUSUAL = re.compile(r"[^\w.+-]", re.ASCII)  # characters that names of files do without
 PING_SECONDS = 15  # after which a visitor who does not answer has left
 KINDS = ("show", "train", "stop", "files")
 
@@ -61,15 +64,14 @@ class Files(Guarded):
     """Takes a file to look at, and keeps it until the server ends."""
 
     def post(self) -> None:
-        """Keeps the body under a name of its own; answers with that name."""
-        name = self.get_query_argument("name", "")
-        suffix = pathlib.PurePath(name).suffix.lower()
-        suffix = suffix if suffix[1:].isalnum() and len(suffix) < 12 else ""
+        """Keeps the body under a name that nobody can guess; answers with that name."""
+        given = self.get_query_argument("name", "").replace("\\", "/")
+        name = UNUSUAL.sub("_", given.rpartition("/")[2])[-MOST_NAME:]
         folder = pathlib.Path(self.settings["folders"]["sent"])
         kept = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
         for old in kept[: max(0, len(kept) - MOST_FILES + 1)]:
             old.unlink(missing_ok=True)
-        file = folder / f"{secrets.token_hex(8)}{suffix}"
+        file = folder / f"{secrets.token_hex(8)}-{name}"
         file.write_bytes(self.request.body)
         self.write({"file": file.name})
 

@@ -93,7 +93,7 @@ class Table:
 
 @dataclasses.dataclass
 class Heat:
-    """A map of values over two axes; each cell may lead to other values of the controls."""
+    """A map of values over two axes; each cell leads to other values of the controls."""
 
     title: str
     x: str
@@ -128,6 +128,8 @@ class View:
         hints: control → what to write below it, such as a critical rate.
         offers: control → the texts it may have.
         trains: what the button to start a run says; empty if nothing can be run.
+        saves: whether there is a record or a figure to save.
+        links: texts that lead to other values of the controls.
     """
 
     status: str = ""
@@ -140,6 +142,8 @@ class View:
     hints: dict[str, str] = dataclasses.field(default_factory=dict)
     offers: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     trains: str = ""
+    saves: bool = False
+    links: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
 
 
 def plain(value: Any) -> Any:

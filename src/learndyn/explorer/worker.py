@@ -7,6 +7,7 @@ the other those that have to compile first, so that a slow one does not hold up 
 
 import base64
 import os
+import pathlib
 import tempfile
 import threading
 import time
@@ -24,6 +25,7 @@ from learndyn.explorer.views import plain
 if TYPE_CHECKING:
     from learndyn import Rows
 
+COMPILED = "/jax/core/compile/backend_compile_duration"  # the event of JAX
 REST_SECONDS = 0.5  # without a question before what can wait is computed
 
 
@@ -51,18 +53,24 @@ class Worker:
     Args:
         send: takes the answers.
         folders: of results, sweeps and files that were sent.
+        compiled: how many programs the calling thread has compiled so far.
     """
 
-    def __init__(self, send: Callable[[dict[str, Any]], None], folders: Mapping[str, str]):
-        self._send, self._folders = send, folders
+    def __init__(
+        self,
+        send: Callable[[dict[str, Any]], None],
+        folders: Mapping[str, str],
+        compiled: Callable[[], int] = lambda: 0,
+    ):
+        self._send, self._folders, self._compiled = send, folders, compiled
         self._waiting: dict[str, Question] = {}  # the latest question of each visitor
         self._ahead: list[tuple[str, Values]] = []  # what is compiled when nobody asks
         self._later: dict[str, Question] = {}  # the view to refine, of each visitor
         self._warm: set[tuple[Any, ...]] = set()  # shapes whose programs are compiled
-        self._busy: set[tuple[Any, ...]] = set()  # shapes that are being compiled
         self._changed = threading.Condition()
         self._cancels: dict[str, threading.Event] = {}
         self._kept: dict[str, tuple[str, Values, Mapping[str, Any]]] = {}  # records of runs
+        self._saving: set[str] = set()  # visitors whose files are being written
         for work in (self._answer_warm, self._answer_cold):
             threading.Thread(target=work, daemon=True).start()
 
@@ -82,8 +90,7 @@ class Worker:
             cancel = self._cancels[question.visitor] = threading.Event()
             threading.Thread(target=self._train, args=(question, cancel), daemon=True).start()
         elif question.kind == "files":
-            work = lambda: self._tell(question, "files", files=self._files(question))
-            threading.Thread(target=self._guarded, args=(question, work), daemon=True).start()
+            threading.Thread(target=self._save, args=(question,), daemon=True).start()
 
     def _stop(self, visitor: str) -> None:
         if visitor in self._cancels:
@@ -144,11 +151,12 @@ class Worker:
                     return None
 
     def _show(self, question: Question) -> None:
-        page, clock = PAGES[question.page], time.perf_counter()
+        page, clock, before = PAGES[question.page], time.perf_counter(), self._compiled()
 
         def work() -> None:
             view = page.show(question.values, self._folders)
-            self._tell(question, "view", view=view, seconds=time.perf_counter() - clock)
+            seconds, compiled = time.perf_counter() - clock, self._compiled() - before
+            self._tell(question, "view", view=view, seconds=seconds, compiled=compiled)
 
         if self._guarded(question, work):
             with self._changed:
@@ -177,7 +185,7 @@ class Worker:
     def _refine(self, question: Question) -> None:
         view = PAGES[question.page].refine(question.values)
         if view is not None:
-            self._tell(question, "view", view=view, seconds=0.0)
+            self._tell(question, "view", view=view, seconds=0.0, compiled=0)
 
     def _train(self, question: Question, cancel: threading.Event) -> None:
         def on_rows(rows: "Rows") -> None:
@@ -194,38 +202,61 @@ class Worker:
             seconds = time.perf_counter() - clock
             end = {"verdict": result.verdict, "reason": result.reason, "seconds": seconds}
             self._tell(question, "verdict", **end)
+            if result.view is not None:
+                self._tell(question, "view", view=result.view, seconds=0.0, compiled=0)
 
         self._guarded(question, work)
 
+    def _save(self, question: Question) -> None:
+        """Sends the files of a view, unless that is under way already."""
+        if question.visitor in self._saving:
+            return
+        self._saving.add(question.visitor)
+        try:
+            work = lambda: self._tell(question, "files", files=self._files(question))
+            self._guarded(question, work)
+        finally:
+            self._saving.discard(question.visitor)
+
     def _files(self, question: Question) -> list[dict[str, str]]:
-        """The records of a view as NetCDF, and their figure."""
+        """The records of a view as NetCDF, and their figure as PNG."""
         import learndyn as ld
 
-        page, values, records = self._kept.get(question.visitor, ("", {}, {}))
-        if (page, values) != (question.page, question.values):
-            records = PAGES[question.page].records(question.values)
-        files = {}
+        shown, (name, values, records) = (
+            PAGES[question.page],
+            self._kept.get(question.visitor, ("", {}, {})),
+        )
+        if (name, values) != (question.page, question.values):
+            records = shown.records(question.values, self._folders)
+        if not records:
+            raise ValueError("files: got a view without a record; allowed is one that has some")
         with tempfile.TemporaryDirectory() as folder:
-            for name, record in records.items():
-                path = os.path.join(folder, f"{question.page}-{name}.nc")
-                ld.save(record, path)
-                files[path] = name
-            if "theory" in records or "runs" in records:
-                from matplotlib.figure import Figure
-
-                shown = [records[name] for name in ("theory", "runs") if name in records]
-                figure = ld.plot(*shown)
-                assert isinstance(figure, Figure)
-                path = os.path.join(folder, f"{question.page}.png")
-                figure.savefig(path, dpi=150)
-                files[path] = "figure"
-            return [_file(path) for path in files]
+            place = pathlib.Path(folder)
+            for kind, record in records.items():
+                ld.save(record, place / f"{question.page}-{kind}.nc")
+            figure = shown.figure(question.values, records)
+            if figure is not None:
+                figure.savefig(place / f"{question.page}.png", dpi=150)
+            return [_file(path) for path in sorted(place.iterdir())]
 
 
-def _file(path: str) -> dict[str, str]:
-    with open(path, "rb") as file:
-        content = base64.b64encode(file.read()).decode()
-    return {"name": os.path.basename(path), "content": content}
+def _file(path: pathlib.Path) -> dict[str, str]:
+    return {"name": path.name, "content": base64.b64encode(path.read_bytes()).decode()}
+
+
+def _count_compilations() -> Callable[[], int]:
+    """Counts the programs that each thread compiles; returns the count of the calling one."""
+    import jax
+
+    counts: dict[int, int] = {}
+
+    def note(event: str, duration_secs: float, **about: Any) -> None:
+        if event == COMPILED:
+            thread = threading.get_ident()
+            counts[thread] = counts.get(thread, 0) + 1
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    return lambda: counts.get(threading.get_ident(), 0)
 
 
 def main(connection: Connection, folders: Mapping[str, str], prepare: Callable[[], object]) -> None:
@@ -251,7 +282,7 @@ def main(connection: Connection, folders: Mapping[str, str], prepare: Callable[[
         with lock:
             connection.send(answer)
 
-    worker = Worker(send, folders)
+    worker = Worker(send, folders, _count_compilations())
     send({"kind": "ready", "visitor": ""})
     while True:
         try:

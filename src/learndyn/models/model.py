@@ -161,6 +161,10 @@ class Model(eqx.Module):
         gradient = jax.grad(lambda weights: loss(self.network(weights, x)))
         return ravel_pytree(jax.jvp(gradient, (self.weights,), (self._unravel(v),))[1])[0]
 
+    def hessian_products(self, loss: Loss, x: Any) -> Callable[[Any], Array]:
+        """v ↦ H v for many vectors."""
+        return lambda v: self.hessian_product(loss, x, v)
+
     @compiled_in_float64
     def input_gradients(self, x: Any) -> Array:
         flat = lambda x: self(x).reshape(len(x), -1)

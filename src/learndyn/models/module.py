@@ -15,6 +15,7 @@ from learndyn.models.probeable import Probeable
 from learndyn.networks.base import AbstractNetwork, Shape
 from learndyn.networks.parts.dense_layers import DenseLayers
 from learndyn.runtime.checks import a_kind, one_of
+from learndyn.runtime.precision import full_precision
 from learndyn.runtime.types import Array, Weights
 
 PRECISIONS = ("float32", "float64")
@@ -60,7 +61,8 @@ class ModuleNetwork(AbstractNetwork):
         structs = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in self.shapes]
         example = jax.ShapeDtypeStruct((1, *input_shape), dtype)
         weights = jax.tree.unflatten(self.structure, structs)
-        return tuple(eqx.filter_eval_shape(self, weights, example).shape[1:])
+        with full_precision():  # as in `Network.output_shape`
+            return tuple(eqx.filter_eval_shape(self, weights, example).shape[1:])
 
     def sample(
         self, rng: np.random.Generator, input_shape: tuple[int, ...], target: Array | None = None

@@ -77,6 +77,10 @@ class Probeable(Protocol):
         """∂² loss(outputs)/∂weights² v, (p,)."""
         ...
 
+    def hessian_products(self, loss: Loss, x: Any) -> Callable[[Array], Array]:
+        """The same for many vectors."""
+        ...
+
     def dense_layers(self) -> DenseLayers:
         """The dense layers that the model applies one after the other, or a one-line error."""
         ...

@@ -13,6 +13,7 @@ from learndyn.models.model import Model
 from learndyn.models.module import as_model
 from learndyn.networks.base import AbstractNetwork, Shape
 from learndyn.runtime.checks import finite, instance, one_of
+from learndyn.runtime.precision import full_precision
 from learndyn.runtime.types import Array, Weights
 from learndyn.runtime.values import frozen
 from learndyn.tangent.taps import revisit
@@ -76,7 +77,8 @@ class Taylor(AbstractNetwork):
         narrow = lambda w: jax.ShapeDtypeStruct(w.shape, jnp.float32)
         weights = jax.tree.map(narrow, self._structured(input_shape))
         example = jax.ShapeDtypeStruct((1, *input_shape), dtype)
-        return tuple(jax.eval_shape(self.network, weights, example).shape[1:])
+        with full_precision():  # as in `Network.output_shape`
+            return tuple(jax.eval_shape(self.network, weights, example).shape[1:])
 
     @property
     def gives_logits(self) -> bool:

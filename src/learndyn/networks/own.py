@@ -10,6 +10,7 @@ import numpy as np
 
 from learndyn.networks.base import AbstractNetwork, Shape, check_learns
 from learndyn.runtime.checks import flag, function, widths
+from learndyn.runtime.precision import full_precision
 from learndyn.runtime.types import Array, Weights
 
 
@@ -79,9 +80,11 @@ class Network(AbstractNetwork):
         if like is None:
             raise ValueError("init: got None; allowed here is a function key → weights")
         example = jax.ShapeDtypeStruct((1, *input_shape), dtype)
-        # Shapes do not depend on the precision, and float32 exists in every configuration of JAX.
         narrow = jax.tree.map(lambda w: jax.ShapeDtypeStruct(w.shape, jnp.float32), like)
-        return tuple(jax.eval_shape(self, narrow, example).shape[1:])
+        # JAX keeps the arrays that `apply` closes over as it first converts them, and without
+        # float64 it would round them for good.
+        with full_precision():
+            return tuple(jax.eval_shape(self, narrow, example).shape[1:])
 
     def sample(
         self, rng: np.random.Generator, input_shape: tuple[int, ...], target: Array | None = None

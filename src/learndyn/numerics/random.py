@@ -31,6 +31,7 @@ class Stream(enum.IntEnum):
     CHI_UNIFORM = 3
     SHUFFLE = 4  # the order of a pass over a data set
     NODES = 5  # perturbations of nodes
+    CLUSTERS = 7  # the cluster of an input
 
 
 class Source(eqx.Module):

@@ -11,6 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 from learndyn.numerics.lanczos import Product
 from learndyn.probes.arguments import ArrayLike, LossLike, is_traced, known, labelled, mean_of
 from learndyn.probes.batches import Batches, batches_or_array
+from learndyn.probes.tensors import in_tensors
 from learndyn.runtime.memory import check_weights_fit
 from learndyn.runtime.precision import full_precision
 from learndyn.runtime.types import Array
@@ -66,13 +67,15 @@ def prepared(model: Any, x: ArrayLike, y: ArrayLike, loss: Any) -> tuple[Any, An
 def product_of(model: Any, x: ArrayLike, function: Any) -> Product:
     """v ↦ ∂² function(outputs)/∂w² v, on the device if v is there."""
     if isinstance(x, Batches):
-        return lambda v: x.mean(lambda part, mean: model.hessian_product(mean, part, v))
-    if not is_traced(model, x):  # moved to the device once, for all products
-        x = model.held(x)
-        if isinstance(function, eqx.Module):
-            with full_precision():
-                function = jax.tree.map(jnp.asarray, function)
-    return lambda v: model.hessian_product(function, x, v)
+        of = lambda mean: in_tensors(model, mean)
+        return lambda v: x.mean(lambda part, mean: model.hessian_product(of(mean), part, v))
+    if is_traced(model, x):
+        return lambda v: model.hessian_product(function, x, v)
+    function = in_tensors(model, function)
+    if isinstance(function, eqx.Module):  # moved to the device once, for all products
+        with full_precision():
+            function = jax.tree.map(jnp.asarray, function)
+    return model.hessian_products(function, model.held(x))
 
 
 def operator_of(model: Any, x: ArrayLike, function: Any) -> LinearOperator:

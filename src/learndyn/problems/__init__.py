@@ -8,6 +8,9 @@ from learndyn.problems.inputs import Gaussian as Gaussian
 from learndyn.problems.losses import AbstractLoss as AbstractLoss
 from learndyn.problems.losses import CrossEntropy as CrossEntropy
 from learndyn.problems.losses import SquaredLoss as SquaredLoss
+from learndyn.problems.mixture import Commuting as Commuting
+from learndyn.problems.mixture import LabelledMixture as LabelledMixture
+from learndyn.problems.mixture import Mixture as Mixture
 from learndyn.problems.spectra import Isotropic as Isotropic
 from learndyn.problems.spectra import PowerLaw as PowerLaw
 from learndyn.problems.spectra import Spectrum as Spectrum

@@ -26,9 +26,12 @@ class Examples(NamedTuple):
 
         Floats are converted to `dtype`, uint8 is divided by 255, other integers are unchanged.
         """
-        x, y = self.x[index], self.y[index]
-        if x.dtype == jnp.uint8:
-            x = x.astype(dtype) / jnp.asarray(255, dtype)
-        elif jnp.issubdtype(x.dtype, jnp.floating):
-            x = x.astype(dtype)
+        x, y = as_inputs(self.x[index], dtype), self.y[index]
         return x, y if is_labels(y) else y.astype(dtype)
+
+
+def as_inputs(x: Array, dtype) -> Array:
+    """Inputs as a network sees them, in the precision `dtype` (see `Examples.take`)."""
+    if x.dtype == jnp.uint8:
+        return x.astype(dtype) / jnp.asarray(255, dtype)
+    return x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x

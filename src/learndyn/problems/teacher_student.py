@@ -11,6 +11,7 @@ from learndyn.numerics.random import Source, Stream
 from learndyn.problems.base import AbstractProblem, Loss, MapStatistics, Sampler
 from learndyn.problems.inputs import Gaussian
 from learndyn.problems.losses import AbstractLoss, SquaredLoss, loss_given
+from learndyn.problems.mixture import Mixture
 from learndyn.problems.spectra import Spectrum
 from learndyn.runtime.bounds import NON_NEGATIVE, POSITIVE, bounded
 from learndyn.runtime.checks import instance, non_negative
@@ -26,7 +27,7 @@ class TeacherStudent(AbstractProblem):
     is measured on fresh examples without label noise.
 
     Args:
-        inputs: a `Gaussian`, or the spectrum of Gaussian inputs.
+        inputs: a `Gaussian`, the spectrum of Gaussian inputs, or a `Mixture`.
         teacher: the network that labels; its `init` is the distribution of its weights.
         label_noise: standard deviation of the noise on y.
         loss: a loss; None is `SquaredLoss(loss_scale)`.
@@ -39,7 +40,7 @@ class TeacherStudent(AbstractProblem):
         300
     """
 
-    inputs: Gaussian
+    inputs: Gaussian | Mixture
     teacher: AbstractNetwork
     label_noise: np.ndarray
     loss: AbstractLoss
@@ -48,7 +49,7 @@ class TeacherStudent(AbstractProblem):
 
     def __init__(
         self,
-        inputs: Gaussian | Spectrum,
+        inputs: Gaussian | Mixture | Spectrum,
         teacher: AbstractNetwork,
         *,
         label_noise: Number = 0.0,
@@ -57,7 +58,8 @@ class TeacherStudent(AbstractProblem):
     ):
         self.inputs = Gaussian(inputs) if isinstance(inputs, Spectrum) else inputs
         self.teacher = teacher
-        instance("inputs", self.inputs, Gaussian, "a spectrum such as Isotropic, or a Gaussian")
+        allowed = "a spectrum such as Isotropic, a Gaussian, or a Mixture"
+        instance("inputs", self.inputs, (Gaussian, Mixture), allowed)
         instance("teacher", teacher, AbstractNetwork, "a network such as Committee or Network")
         teacher.check_teacher()
         teacher.check_input((self.inputs.dim,))
@@ -124,7 +126,7 @@ class TeacherStudent(AbstractProblem):
 
     def population_loss(self, network: AbstractNetwork, teacher: Weights) -> Loss | None:
         """By Gaussian averages, for linear maps and for committees of any two activations."""
-        if not isinstance(self.loss, SquaredLoss):
+        if not (isinstance(self.loss, SquaredLoss) and isinstance(self.inputs, Gaussian)):
             return None
         statistics = self.map_statistics(teacher)
         if statistics is not None and network.is_linear:
@@ -148,7 +150,7 @@ class TeacherStudent(AbstractProblem):
 
     def map_statistics(self, teacher: Weights) -> MapStatistics | None:
         target = self.teacher.matrix_of(teacher)
-        if target is None:
+        if target is None or not isinstance(self.inputs, Gaussian):
             return None
         dim = self._dim(teacher)
         root = jnp.diag(jnp.sqrt(self.inputs.variances(dim)) * jnp.ones(dim))
@@ -158,6 +160,7 @@ class TeacherStudent(AbstractProblem):
 
     def covariance(self, rows: Array) -> Array:
         """The covariance of pre-activations row · x/√N, (rows, rows)."""
+        assert isinstance(self.inputs, Gaussian)
         rows = self.inputs.in_eigenbasis(rows)
         dim = rows.shape[-1]
         return (rows * self.inputs.variances(dim).astype(rows.dtype)) @ rows.T / dim

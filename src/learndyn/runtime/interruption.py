@@ -39,6 +39,7 @@ _SETTINGS: dict[str, Callable[[Any], Any]] = {
 POLL_SECONDS = 0.1  # how often the main thread gives Python a chance to raise KeyboardInterrupt
 GRACE_SECONDS = 2.0  # how long the interpreter waits at its end for work that was interrupted
 CANCEL_SECONDS = 0.3  # how long a cancelled call waits for its work to end by itself
+CANCELLED = "cancelled: the event given as `cancel` was set"
 INTERRUPTED = 130  # the exit status that shells report for a process ended by Ctrl-C
 
 
@@ -100,6 +101,8 @@ def interruptible(function: Callable[P, T]) -> Callable[P, T]:
         cancel: Any = kwargs.get("cancel")
         if cancel is not None:
             instance("cancel", cancel, threading.Event, "a threading.Event or None")
+            if cancel.is_set():
+                raise Cancelled(CANCELLED)
         elif _call.get(None) is not None:
             return function(*args, **kwargs)
         # Noted before a thread is started, for `warn`.
@@ -112,7 +115,8 @@ def interruptible(function: Callable[P, T]) -> Callable[P, T]:
         default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
         in_main = default and threading.current_thread() is threading.main_thread()
         if cancel is None and not in_main:
-            return context.run(work)
+            beside = _in_daemon if threading.current_thread().daemon else lambda work: work()
+            return beside(lambda: context.run(work))
         return _wait_for(lambda: context.run(work), this, cancel)
 
     return call
@@ -142,7 +146,7 @@ def _wait_for(work: Callable[[], T], call: _Call, cancel: threading.Event | None
         threading.Thread(target=run, daemon=True).start()
         while not done.wait(POLL_SECONDS):
             if was_interrupted() or (cancel is not None and cancel.is_set()):
-                raise Cancelled("cancelled: the event given as `cancel` was set")
+                raise Cancelled(CANCELLED)
     except (KeyboardInterrupt, Cancelled) as ending:
         call.interrupted.set()
         if isinstance(ending, KeyboardInterrupt) or not done.wait(CANCEL_SECONDS):
@@ -153,6 +157,15 @@ def _wait_for(work: Callable[[], T], call: _Call, cancel: threading.Event | None
     if "error" in outcome:
         raise outcome["error"]
     return outcome["value"]
+
+
+def _in_daemon(work: Callable[[], T]) -> T:
+    """Runs `work` in this daemon thread, which the interpreter does not wait for at its end."""
+    end = exit_despite(lambda seconds: False, status=0)
+    try:
+        return work()
+    finally:
+        atexit.unregister(end)
 
 
 def was_interrupted() -> bool:
@@ -190,14 +203,18 @@ def warn(message: str) -> None:
     warnings.warn_explicit(message, UserWarning, file, line, module, registry)
 
 
-def exit_despite(wait: Callable[[float], bool]) -> None:
-    """Lets the process end although interrupted work is still running.
+def exit_despite(wait: Callable[[float], bool], status: int = INTERRUPTED) -> Callable[[], None]:
+    """Lets the process end although work that nobody waits for is still running.
 
     Compiled code that is still running when the interpreter shuts down would crash it. The exit
-    status is that of an interruption, or of the uncaught error.
+    status is `status`, or that of the uncaught error.
 
     Args:
         wait: (seconds) → whether the work has ended by then.
+        status: the exit status of a process without an uncaught error.
+
+    Returns:
+        What `atexit` was given, to be taken from it once the work has ended.
     """
 
     def end() -> None:
@@ -206,7 +223,9 @@ def exit_despite(wait: Callable[[float], bool]) -> None:
             atexit._run_exitfuncs()  # functions registered earlier, which os._exit would skip
             sys.stdout.flush()
             sys.stderr.flush()
-            uncaught = getattr(sys, "last_type", KeyboardInterrupt)
-            os._exit(INTERRUPTED if uncaught is KeyboardInterrupt else 1)
+            uncaught = getattr(sys, "last_type", None)
+            ended = INTERRUPTED if uncaught is KeyboardInterrupt else 1
+            os._exit(status if uncaught is None else ended)
 
     atexit.register(end)
+    return end

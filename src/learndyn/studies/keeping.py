@@ -4,9 +4,9 @@ import pathlib
 import re
 import shutil
 
-from learndyn.records import whole_file
+from learndyn.records import tree_of, whole_file
 from learndyn.studies.confirmation import CONFIRMED, QUICK
-from learndyn.studies.results import naming, read
+from learndyn.studies.results import naming, read, source_folder
 
 ALWAYS = ("claims.json", "figure.png")
 SMALL = ("figure.svg", "data.nc")  # kept if they are small: others are computed again when needed
@@ -31,13 +31,13 @@ def keep(run: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
         raise ValueError(f"--keep: {run} has no {missing[0]}; allowed is {allowed}")
     result = read(run / ALWAYS[0])
     with naming(run / ALWAYS[0]):
-        study, commit = result["study"], result["commit"]
+        study = result["study"]
         if not re.fullmatch(r"\w+/\w+", study):
             raise ValueError(f"study {study!r}")
         float(result["seconds"])
-    if not commit or commit.endswith("-dirty"):
-        got = f"commit {commit!r}" if commit else "no commit"
-        raise ValueError(f"--keep: {run} has {got}; allowed is a run of a clean commit")
+        origins = [(o["commit"], o.get("tree")) for o in (result, *result.get("parts", ()))]
+    for commit, tree in origins:
+        _require_clean(run, study, commit, tree)
     target = folder / study
     target.mkdir(parents=True, exist_ok=True)
     _forget(target, result.get("source_hash"))
@@ -47,6 +47,20 @@ def keep(run: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
             with whole_file(target / name) as part:
                 shutil.copyfile(source, part)
     return target
+
+
+def _require_clean(run: pathlib.Path, study: str, commit: str, tree: str | None) -> None:
+    """Raises a ValueError unless a run, or a part of it, is of a clean commit.
+
+    A commit that was stated where there was no git is checked by the files that were there.
+    """
+    if not commit or commit.endswith("-dirty"):
+        got = f"commit {commit!r}" if commit else "no commit"
+    elif tree and tree != tree_of(commit, source_folder(study)):
+        got = f"commit {commit!r}, but not the files of that commit"
+    else:
+        return
+    raise ValueError(f"--keep: {run} has {got}; allowed is a run of a clean commit")
 
 
 def _forget(target: pathlib.Path, source_hash: str | None) -> None:

@@ -6,6 +6,7 @@ import datetime
 import importlib.metadata
 import json
 import math
+import os
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import jax
 
 from learndyn import studies
-from learndyn.records import commit
+from learndyn.records import commit, tree
 from learndyn.runtime.cores import cores
 from learndyn.studies import papers
 from learndyn.studies.claims import Claim
@@ -22,6 +23,7 @@ from learndyn.studies.verdicts import tally
 
 # Results that are written into the checkout do not count as changes of the code.
 PACKAGE = pathlib.Path(studies.__file__).parents[1]
+COMMIT = "LEARNDYN_COMMIT"  # the commit of a copy of the checkout that has no git
 _ALWAYS = ("name", "status", "kind", "statement", "source", "relation", "expected", "measured")
 
 
@@ -37,8 +39,9 @@ def describe(study: str, preset: str, params: Any, own: Any) -> dict[str, Any]:
     Returns:
         Study, preset, parameters and how they differ from the preset, device, date, versions,
         the commit of this package, or of the one that has the study, and a hash of its source.
+        Where there is no git, the commit is the one that LEARNDYN_COMMIT names, beside the hash of
+        the tree of files that are there, by which it can be checked.
     """
-    paper = study.split("/")[0]
     return {
         "study": study,
         "preset": preset,
@@ -48,9 +51,20 @@ def describe(study: str, preset: str, params: Any, own: Any) -> dict[str, Any]:
         "date": datetime.date.today().isoformat(),
         "version": importlib.metadata.version("learndyn"),
         "jax": jax.__version__,
-        "commit": commit(PACKAGE if papers.is_ours(paper) else papers.folder_of(paper), of="."),
+        **_commit(source_folder(study)),
         "source_hash": source_hash(study),
     }
+
+
+def source_folder(study: str) -> pathlib.Path:
+    """The folder whose commit a result of the study names: this package, or the study's."""
+    paper = study.split("/")[0]
+    return PACKAGE if papers.is_ours(paper) else papers.folder_of(paper)
+
+
+def _commit(folder: pathlib.Path) -> dict[str, str]:
+    here, stated = commit(folder, of="."), os.environ.get(COMMIT, "")
+    return {"commit": here} if here or not stated else {"commit": stated, "tree": tree(folder)}
 
 
 def differences(params: Any, own: Any) -> dict[str, list[Any]]:

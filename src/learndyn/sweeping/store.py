@@ -107,6 +107,9 @@ class Store:
                 raise StoreError(
                     f"store: got {location!r} ({error}); allowed is {ALLOWED}"
                 ) from None
+            # Arrays of format 2 may name a filter that unpickles what they contain.
+            if self.group.metadata.zarr_format != 3:
+                raise StoreError(f"store: {location!r} holds something else; allowed is {ALLOWED}")
             self.attrs: dict[str, Any] = dict(self.group.attrs)
             empty = not self.attrs and not any(True for _ in self.group.members())
         if "sweep" not in self.attrs and not (empty and mode == "a"):

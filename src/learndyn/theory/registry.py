@@ -14,6 +14,7 @@ from typing import Any
 from learndyn.runtime.checks import either, instance, one_of, shown
 from learndyn.system import System
 from learndyn.theory.base import AbstractTheory, NoTheory
+from learndyn.theory.committee.general.theory import GeneralCommitteeTheory
 from learndyn.theory.committee.theory import CommitteeTheory
 from learndyn.theory.deep_linear.theory import DeepLinearTheory
 from learndyn.theory.dynamics import STEPS, Clock
@@ -24,8 +25,8 @@ from learndyn.theory.perturbation.theory import PerturbationTheory
 from learndyn.theory.quadratic_model.theory import QuadraticModelTheory
 
 THEORIES: list[type[AbstractTheory]] = [
-    CommitteeTheory, DeepLinearTheory, PerturbationTheory, QuadraticModelTheory, LinearisedTheory,
-    LinearisedBatchTheory, InfiniteWidthTheory,
+    CommitteeTheory, GeneralCommitteeTheory, DeepLinearTheory, PerturbationTheory,
+    QuadraticModelTheory, LinearisedTheory, LinearisedBatchTheory, InfiniteWidthTheory,
 ]  # fmt: skip
 
 

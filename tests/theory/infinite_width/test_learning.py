@@ -204,7 +204,7 @@ def test_wrong_arguments():
     theory, start = ld.theory_of(wide()), ld.start(wide())
     with pytest.raises(ValueError, match="times: got one that is negative"):
         theory.predict(-1, TEST)
-    with pytest.raises(ValueError, match=r"network: got inputs of shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"\Ax: got shape \(2, 2\); allowed is"):
         theory.predict(1, np.eye(2))
     small = type(start.state)(start.state.mean[1:], start.state.covariance)
     with pytest.raises(ValueError, match=r"state: got a mean of shape \(9, 1\); allowed is"):

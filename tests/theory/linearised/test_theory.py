@@ -194,6 +194,61 @@ def test_your_own_function_of_features():
         ld.solve(bent, TIMES)
 
 
+@pytest.mark.parametrize(
+    ("times", "x", "message"),
+    [
+        ([5, 0], NEW, "times: got 5 before 0"),
+        ([-1, 0], NEW, "times: got -1 first"),
+        ([0, np.inf], NEW, "times: entry"),
+        ([0], NEW[:, :2], r"x: got shape \(3, 2\); allowed is \(examples, …\) of shape \(3,\)"),
+        ([0], np.nan * NEW, "x: entry"),
+    ],
+)
+def test_predictions_of_wrong_arguments_are_refused(twin, times, x, message):
+    theory = ld.theory_of(twin(RULES["descent"]))
+    with pytest.raises(ValueError, match=f"\\A{message}"):
+        theory.predict(times, x)
+
+
+def test_predictions_see_bytes_as_data_sets_do():
+    x, y = np.arange(24, dtype=np.uint8).reshape(6, 4), np.arange(6.0)
+    network = ld.MLP([4, 5, 1], "tanh")
+    model = ld.Model(network, network.sample(np.random.default_rng(0), (4,)))
+    data = ld.Dataset(x, y, test=(x[:2], y[:2]))
+    twin = ld.System(data, ld.linearise(model), ld.GradientDescent(0.1))
+    wide = ld.System(data, ld.infinite(network), ld.GradientDescent(0.1))
+    outputs = ld.theory_of(twin).predict(3, x[:2])
+    loss = ld.solve(twin, [3]).test_error.item()
+    assert loss == pytest.approx(0.5 * np.mean((outputs - y[:2]) ** 2), rel=1e-10)
+    mean = ld.theory_of(wide).predict(3, x[:2]).mean[0]
+    np.testing.assert_allclose(mean, ld.solve(wide, [3]).test_output_mean[0], rtol=1e-10)
+
+
+def test_a_cross_entropy_has_no_prediction_in_closed_form(twin):
+    theory = ld.theory_of(twin(RULES["descent"], outputs=3, loss=ld.CrossEntropy()))
+    with pytest.raises(ValueError, match=r"loss: got CrossEntropy.* has the outputs of a test set"):
+        theory.predict([0, 1], NEW)
+
+
+def test_arrays_of_your_function_keep_their_digits():
+    """JAX keeps arrays of a closure as it first converts them, here once without float64."""
+    rng = np.random.default_rng(1)
+    x, y, A = rng.normal(size=(5, 2)), rng.normal(size=5), rng.normal(size=(4, 2))
+    network = ld.Network(
+        lambda key: jax.random.normal(key, (4,)),
+        lambda w, x: jax.numpy.einsum("pd,nd->np", A, x) @ w,
+        shape=[2],
+        linear=True,
+    )
+    system, w = ld.System(ld.Dataset(x, y), network, ld.GradientDescent(0.1)), np.ones(4)
+    found = ld.solve(system, [0, 7], start=ld.start(system, weights=w)).error
+    for step in range(8):
+        if step in (0, 7):
+            mean = 0.5 * np.mean((x @ A.T @ w - y) ** 2)
+            assert found.sel(time=step).item() == pytest.approx(mean, rel=1e-12)
+        w = w - 0.1 / 5 * A @ (x.T @ (x @ A.T @ w - y))
+
+
 def test_uncovered_systems_come_with_a_reason(twin, monkeypatch):
     system = twin(ld.GradientDescent(0.1))
     data, network = system.problem, system.network

@@ -12,6 +12,7 @@ from learndyn.explorer.views import View
 if TYPE_CHECKING:  # the server never imports JAX
     import numpy as np
     import xarray as xr
+    from matplotlib.figure import Figure
 
     from learndyn import Rows, System
 
@@ -43,11 +44,13 @@ class Result:
         verdict: in a word or two.
         reason: the test that spoke, and what it saw.
         records: name → record, to be saved.
+        view: what to show afterwards; None for what was shown before.
     """
 
     verdict: str
     reason: str
     records: Mapping[str, "xr.Dataset"]
+    view: View | None = None
 
 
 class AbstractPage(abc.ABC):
@@ -75,9 +78,16 @@ class AbstractPage(abc.ABC):
         """Trains networks, or runs what the view offers."""
         raise ValueError(f"{self.name}: got a run; allowed is what the page shows")
 
-    def records(self, values: Values) -> Mapping[str, "xr.Dataset"]:
+    def records(self, values: Values, folders: Mapping[str, str]) -> Mapping[str, "xr.Dataset"]:
         """The records behind the view."""
         return {}
+
+    def figure(self, values: Values, records: Mapping[str, "xr.Dataset"]) -> "Figure | None":
+        """The figure of these records, to be saved."""
+        import learndyn as ld
+
+        drawn = [records[name] for name in ("theory", "runs") if name in records]
+        return ld.plot(*drawn) if drawn else None
 
     def neighbours(self, values: Values) -> list[Values]:
         """Values that a person may ask for next, and that need other programs."""
@@ -142,10 +152,11 @@ class AbstractSystemPage(AbstractPage):
         ended = str(theory["outcome"].values)
         view.status = f"{theory.attrs['coverage']}: {theory.attrs['coverage_reason']}"
         if ended != "finished":
-            view.notes.append(f"The theory {ended} at time {float(theory['diverged_at']):.4g}.")
+            when = float(theory["diverged_at"])
+            view.notes.append(f"The theory {ended} at time {when:.4g}: a shorter time shows how.")
         runs = {"runs": self._number(values), "runs_key": RUNS_KEY, **self.simulating(values)}
         view.code = ld.code_of(system, self.times(values), key=self._key(values), **runs)
-        view.trains = "Train networks" if self.runs else "Train the network"
+        view.trains, view.saves = ("Train networks" if self.runs else "Train the network"), True
         return view
 
     def train(self, values: Values, training: Training, folders: Mapping[str, str]) -> Result:
@@ -162,7 +173,7 @@ class AbstractSystemPage(AbstractPage):
         records = {"theory": theory, "runs": runs}
         return Result(comparison.attrs["verdict"], reason, records)
 
-    def records(self, values: Values) -> Mapping[str, "xr.Dataset"]:
+    def records(self, values: Values, folders: Mapping[str, str]) -> Mapping[str, "xr.Dataset"]:
         return {"theory": self.solved(values, **self.solving(values))[1]}
 
     def solving(self, values: Values) -> dict[str, Any]:

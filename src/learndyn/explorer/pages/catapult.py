@@ -39,8 +39,8 @@ class Catapult(AbstractPage):
         "critical one, 2 / λ_max of the tangent kernel. Above it the loss grows in the top "
         "eigenspaces, the kernel shrinks, and the loss comes back."
     )
-    equation = "η_crit = 2 / λ_max(H),   catapult: η > η_crit"
-    source = "zhu2024catapults, Sec. 4.2-4.4"
+    equation = "f′ − y = (1 − η K/n) (f − y) + Δ,   η_crit = 2n/‖K‖"
+    source = "zhu2024catapults, Eqs. 4.2, 4.3, for the loss |f − y|²/2n"
     controls: ClassVar[dict[str, Control]] = {
         "ratio": Slider("learning rate / critical rate", 0.1, 6, 1.8, log=True),
         "width": Choice("hidden units", ("256", "64", "128", "512"), compiles=True),
@@ -73,7 +73,8 @@ class Catapult(AbstractPage):
             "Kernel", Axis("step"), Axis("norm of the tangent kernel"), step,
             [Series("kernel norm", curve("kernel_norm"))], spans=shaded,
         )  # fmt: skip
-        view = View(charts=[losses, rates, kernel], notes=story(found), code=self._code(values))
+        view = View(charts=[losses, rates, kernel], notes=story(found, step), saves=True)
+        view.code = self._code(values)
         view.status = f"measured on the network itself; {EXAMPLES} examples, squared loss"
         view.hints["ratio"] = f"η = {rate:.3g}"
         above = found.steps_above
@@ -84,7 +85,7 @@ class Catapult(AbstractPage):
         view.tables = [Table("Found", ("event", "number"), rows)]
         return view
 
-    def records(self, values: Values) -> "Mapping[str, xr.Dataset]":
+    def records(self, values: Values, folders: "Mapping[str, str]") -> "Mapping[str, xr.Dataset]":
         return {"runs": self._watched(values)[0]}
 
     def _watched(self, values: Values) -> tuple["xr.Dataset", float]:

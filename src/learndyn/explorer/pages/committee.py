@@ -37,7 +37,7 @@ class Committee(AbstractSystemPage):
         "std": Slider("size of the start", 0.001, 1, 0.01, log=True),
         "horizon": Slider("time, steps / N", 10, 2000, 800, whole=True, log=True),
         "key": Slider("seed of the start", 0, 99, 0, whole=True),
-        "runs": Slider("networks to train", 1, 32, 8, whole=True),
+        "runs": Slider("networks to train", 1, 64, 24, whole=True),
         "band": Flag("band at size N (slower)"),
     }
 
@@ -69,9 +69,13 @@ class Committee(AbstractSystemPage):
     def refine(self, values: Values) -> View | None:
         if not values["band"]:
             return None
+        from learndyn.analysis.verdict import beyond_linear
+
         system, theory = self.solved(values, fluctuations=True)
         view = self.show(values, {})
         chart, error, std = view.charts[0], theory["error"], theory["error_std"]
+        names = [str(name) for name in theory.data_vars if f"{name}_std" in theory]
+        beyond = beyond_linear(theory, names)
         edges = {"2 standard deviations above": error + 2 * std, "below": error - 2 * std}
         chart.series += [Series(name, edge.values, "edge") for name, edge in edges.items()]
         chart.band = (chart.series[-2].name, chart.series[-1].name)
@@ -79,6 +83,8 @@ class Committee(AbstractSystemPage):
         view.notes.append(
             f"The band holds 95 % of networks of size N = {system.dim}, by linear noise; at its "
             f"widest, one standard deviation is {100 * widest:.2g} % of the largest error."
+            + f" But {beyond}."
+            * bool(beyond)
         )
         return view
 

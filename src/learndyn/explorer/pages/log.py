@@ -1,8 +1,9 @@
 """My log: a user's own loss history, its spikes, and what they are."""
 
+import itertools
 import pathlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from learndyn.explorer.controls import Control, Slider, Text, Values
 from learndyn.explorer.pages.base import AbstractPage
@@ -11,12 +12,27 @@ from learndyn.explorer.views import Axis, Chart, Series, Table, View
 
 if TYPE_CHECKING:
     import numpy as np
+    import xarray as xr
 
-STEP = ("step", "Step", "iteration", "global_step")
+    from learndyn.analysis import Catapults
+    from learndyn.records.curves import Curve, Logged
+
 LOSS = ("loss", "error", "train_loss", "Value", "value")
-RATE, CRITICAL = ("rate", "learning_rate", "lr"), ("critical_rate", "critical_learning_rate")
-KINDS = ".nc of `ld.save` or `ld.Recorder`, or .csv with a line of names"
-MOST_POINTS = 20_000  # of a curve on its way to the browser
+KNOWN = {
+    "rate": ("rate", "learning_rate", "lr", "η"),
+    "critical_rate": ("critical_rate", "critical_learning_rate", "η_crit"),
+}
+LABELS = {"rate": "η", "critical_rate": "η_crit"}
+MOST_PIECES = 5000  # of a curve on its way to the browser, each with its lowest and highest value
+CODE = """import learndyn as ld
+from learndyn.records.curves import read_curves
+
+curves = read_curves({file!r}).curves
+steps, loss = curves[{variable!r}]
+rates = {rates}
+found = ld.analysis.find_catapults(loss, rise={rise!r}, **rates)
+print([(steps[s.onset], steps[s.peak], s.rise) for s in found.spikes])
+"""
 
 
 class Log(AbstractPage):
@@ -25,9 +41,12 @@ class Log(AbstractPage):
     name = "log"
     title = "My log"
     about = (
-        "Choose a file of your own training: a record (.nc), or a CSV file with a column of losses "
-        "and, if you have them, of rates and critical rates. It stays on this computer."
+        "Choose a file of your own training: a record (.nc), a CSV file with a column of losses "
+        "and, if you have them, of rates and critical rates, or TensorBoard's events. It stays on "
+        "this computer."
     )
+    equation = "catapult: η > η_crit = 2 / λ_max(H)"
+    source = "zhu2024catapults, Eq. 4.3 and Sec. 4.4"
     controls: ClassVar[dict[str, Control]] = {
         "file": Text("file", "file"),
         "variable": Text("loss", "offered"),
@@ -35,114 +54,125 @@ class Log(AbstractPage):
     }
 
     def show(self, values: Values, folders: Mapping[str, str]) -> View:
-        import learndyn as ld
-
         if not values["file"]:
             return View(status="no file chosen yet")
-        columns = _read(pathlib.Path(folders["sent"]), values["file"])
-        names = [name for name in columns if name not in STEP]
-        variable = (
-            values["variable"] if values["variable"] in names else _first(LOSS, names) or names[0]
+        found = self._found(values, folders)
+        steps, loss = found.logged.curves[found.loss]
+        shaded, kept = spans(found.events, steps), _thinned(loss)
+        remark = [found.logged.remark] * bool(found.logged.remark)
+        view = View(notes=[*remark, *story(found.events, steps)], saves=True)
+        view.offers = {"variable": list(found.logged.curves)}
+        view.status = (
+            f"{len(loss)} entries of {found.loss}; in the file: {', '.join(found.logged.curves)}"
         )
-        steps, loss = _steps(columns, variable)
-        rates = {
-            name: columns[column][: len(loss)] for name, known in
-            (("rate", RATE), ("critical_rate", CRITICAL)) if (column := _first(known, names))
-        }  # fmt: skip
-        both = {name: curve for name, curve in rates.items() if len(rates) == 2}
-        rise, rate, critical = values["rise"], both.get("rate"), both.get("critical_rate")
-        found = ld.analysis.find_catapults(loss, rise=rise, rate=rate, critical_rate=critical)
-        shaded = spans(found, steps)
-        thin = slice(None, None, -(-len(steps) // MOST_POINTS))
-        view = View(notes=story(found), offers={"variable": names})
-        view.status = f"{len(loss)} entries, columns {', '.join(columns)}"
-        positive = bool((loss > 0).all())
-        view.charts.append(
-            Chart(variable, Axis("step"), Axis(variable, positive), steps[thin],
-                  [Series(variable, loss[thin])], spans=shaded)
-        )  # fmt: skip
-        if rates:
-            labels = {"rate": "η", "critical_rate": "η_crit"}
-            curves = [
-                Series(labels[name], curve[thin], "other", i)
-                for i, (name, curve) in enumerate(rates.items())
-            ]
-            view.charts.append(
-                Chart("Rates", Axis("step"), Axis("rate"), steps[thin], curves, spans=shaded)
-            )
-        rows = [
-            (
-                f"{steps[s.onset]:g}",
-                f"{steps[s.peak]:g}",
-                f"{steps[min(s.end, len(steps) - 1)]:g}",
-                f"{s.rise:.3g}",
-            )
-            for s in found.spikes
-        ]
-        if rows:
-            view.tables.append(Table("Spikes", ("onset", "peak", "end", "rise"), rows))
+        curve, axes = Series(found.loss, loss[kept]), (Axis("step"), Axis("loss", _positive(loss)))
+        view.charts.append(Chart("Loss", *axes, steps[kept], [curve], spans=shaded))
+        if found.rates:
+            rates = {LABELS[name]: curve.at(steps) for name, (_, curve) in found.rates.items()}
+            curves = [Series(n, r[kept], "other", i) for i, (n, r) in enumerate(rates.items())]
+            axes = Axis("step"), Axis("learning rate")
+            view.charts.append(Chart("Rates", *axes, steps[kept], curves, spans=shaded))
+        view.tables += _spikes(found.events, steps)
+        view.code = _code(values, found)
         return view
 
+    def records(self, values: Values, folders: Mapping[str, str]) -> "Mapping[str, xr.Dataset]":
+        import numpy as np
 
-def _first(wanted: tuple[str, ...], names: Any) -> str | None:
-    return next((name for name in wanted if name in names), None)
+        from learndyn.records import Outcome, make_record
+
+        if not values["file"]:
+            return {}
+        found = self._found(values, folders)
+        steps, loss = found.logged.curves[found.loss]
+        curves = {"loss": loss, **{n: curve.at(steps) for n, (_, curve) in found.rates.items()}}
+        record = make_record(
+            {name: (("time",), curve, {"long_name": name}) for name, curve in curves.items()},
+            times=steps, steps=np.round(steps).astype(np.int64), time_unit="steps", lead={},
+            outcomes=[Outcome("finished", float("nan"))],
+            attributes={"engine": "log", "file": _own_name(values), "variable": found.loss},
+        )  # fmt: skip
+        return {"runs": record}
+
+    def _found(self, values: Values, folders: Mapping[str, str]) -> "_Found":
+        import learndyn as ld
+        from learndyn.records.curves import read_curves
+
+        logged = read_curves(_sent(folders, values["file"]))
+        names = list(logged.curves)
+        loss = values["variable"] if values["variable"] in names else _loss(names)
+        steps, history = logged.curves[loss]
+        named = {n: next((k for k in known if k in names), "") for n, known in KNOWN.items()}
+        rates = {n: (name, logged.curves[name]) for n, name in named.items() if name}
+        known: Mapping[str, Any] = {name: curve.at(steps) for name, (_, curve) in rates.items()}
+        both = known if len(known) == len(KNOWN) else {}
+        events = ld.analysis.find_catapults(history, rise=values["rise"], **both)
+        return _Found(logged, loss, rates, events)
 
 
-def _steps(columns: Mapping[str, "np.ndarray"], variable: str) -> tuple["np.ndarray", "np.ndarray"]:
-    """Steps and losses of the entries that have a loss."""
-    import numpy as np
+class _Found(NamedTuple):
+    """What is in a file.
 
-    loss = columns[variable]
-    column = _first(STEP, columns)
-    steps = np.arange(len(loss), dtype=float) if column is None else columns[column]
-    return steps, loss
+    Attributes:
+        logged: its curves.
+        loss: the name of the loss.
+        rates: "rate" and "critical_rate", as far as there are any → name and curve.
+        events: spikes and excesses.
+    """
+
+    logged: "Logged"
+    loss: str
+    rates: "dict[str, tuple[str, Curve]]"
+    events: "Catapults"
 
 
-def _read(folder: pathlib.Path, name: str) -> dict[str, "np.ndarray"]:
-    """Column → numbers, of a file that was sent."""
+def _own_name(values: Values) -> str:
+    """The name that the file has on the visitor's computer."""
+    return values["file"].partition("-")[2]
+
+
+def _sent(folders: Mapping[str, str], name: str) -> pathlib.Path:
+    folder = pathlib.Path(folders["sent"])
     path = folder / name
     if path.parent != folder or not path.is_file():
         raise ValueError(f"file: got {name!r}; allowed is a file that was chosen here")
-    readers = {".nc": _record, ".csv": _csv, ".tsv": _csv, ".txt": _csv}
-    if path.suffix not in readers:
-        raise ValueError(f"file: got one that ends in {path.suffix!r}; allowed is {KINDS}")
-    return readers[path.suffix](path)
+    return path
 
 
-def _record(path: pathlib.Path) -> dict[str, "np.ndarray"]:
-    import learndyn as ld
-
-    try:
-        record = ld.load(path)
-    except (ValueError, OSError) as error:
-        why = str(error).partition("\n")[0].replace(f"{path}", "the file")
-        raise ValueError(f"file: {why}") from None
-    curves = {str(n): v for n, v in record.data_vars.items() if "time" in v.dims}
-    first = {n: v.isel(run=0) if "run" in v.dims else v for n, v in curves.items()}
-    columns = {n: v.values.astype(float) for n, v in first.items() if v.ndim == 1}
-    if not columns:
-        raise ValueError("file: got a record without a curve; allowed is one with a loss")
-    return {"step": record["step"].values.astype(float), **columns}
+def _loss(names: list[str]) -> str:
+    """The variable that is a loss by its name, or the first one."""
+    like = [name for name in names if "loss" in name.lower()]
+    return next((name for name in LOSS if name in names), (like or names)[0])
 
 
-def _csv(path: pathlib.Path) -> dict[str, "np.ndarray"]:
-    import csv
-
+def _thinned(values: "np.ndarray") -> "np.ndarray":
+    """Indices of the lowest and the highest value of every piece: no spike is left out."""
     import numpy as np
 
-    try:
-        text = path.read_text("utf-8-sig")
-        rows = list(
-            csv.DictReader(text.splitlines(), delimiter="\t" if path.suffix == ".tsv" else ",")
-        )
-    except (UnicodeDecodeError, csv.Error):
-        raise ValueError(f"file: got one that is not text; allowed is {KINDS}") from None
-    columns = {}
-    for name in rows[0] if rows else ():
-        try:
-            columns[name] = np.array([float(row[name]) for row in rows])
-        except (TypeError, ValueError):
-            continue  # a column of texts, or a line that ends too early
-    if not columns.keys() - set(STEP):
-        raise ValueError(f"file: got no column of numbers with a name; allowed is {KINDS}")
-    return columns
+    if len(values) <= 2 * MOST_PIECES:
+        return np.arange(len(values))
+    edges = np.linspace(0, len(values), MOST_PIECES + 1).astype(int)
+    plain = np.nan_to_num(values)
+    pieces = list(itertools.pairwise(edges))
+    ends = [a + f(plain[a:b]) for a, b in pieces for f in (np.argmin, np.argmax)]
+    return np.unique([0, *ends, len(values) - 1])
+
+
+def _positive(values: "np.ndarray") -> bool:
+    return not bool((values <= 0).any())
+
+
+def _spikes(found: "Catapults", steps: "np.ndarray") -> list[Table]:
+    at = lambda entry: f"{steps[min(entry, len(steps) - 1)]:g}"
+    rows = [(at(s.onset), at(s.peak), at(s.end), f"{s.rise:.3g}") for s in found.spikes]
+    head = ("onset, step", "peak, step", "end, step", "rise")
+    return [Table("Spikes", head, rows)] if rows else []
+
+
+def _code(values: Values, found: _Found) -> str:
+    given = [
+        f"    {name!r}: curves[{own!r}].at(steps),\n" for name, (own, _) in found.rates.items()
+    ]
+    rates = "{\n" + "".join(given) + "}" if len(given) == len(KNOWN) else "{}"
+    about = {"file": _own_name(values), "variable": found.loss, "rise": values["rise"]}
+    return CODE.format(**about, rates=rates)

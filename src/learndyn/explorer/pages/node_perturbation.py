@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from learndyn import System
 
 TIME = "steps"
+NORMS = {"alpha": "α, input weights, per input", "beta": "β, output weights, per output"}
 
 
 class NodePerturbation(AbstractSystemPage):
@@ -35,7 +36,7 @@ class NodePerturbation(AbstractSystemPage):
         "noise": Slider("label noise σ", 0, 1, 0),
         "horizon": Slider("steps", 100, 100000, 10000, whole=True, log=True),
         "key": Slider("seed of the start", 0, 99, 0, whole=True),
-        "runs": Slider("networks to train", 1, 16, 4, whole=True),
+        "runs": Slider("networks to train", 1, 32, 16, whole=True),
     }
 
     def system(self, values: Values) -> "System":
@@ -48,23 +49,16 @@ class NodePerturbation(AbstractSystemPage):
         import learndyn as ld
 
         found, time = ld.theory_of(system), theory["time"].values
-        curve = lambda name, colour=None: Series(
-            name, theory[name].values, "theory" if colour is None else "other", colour
-        )
         errors = Chart(
-            "Error", Axis(TIME), Axis("loss above its floor", True), time, [curve("error")],
-            streams="error",
+            "Error", Axis(TIME), Axis("loss above its floor", True), time,
+            [Series("theory", theory["error"].values)], streams="error",
         )  # fmt: skip
-        norms = [curve("alpha", 0), curve("beta", 1)] if "alpha" in theory else []
-        view = View(charts=[errors])
-        if norms:
-            labels = ("α, input weights, per input", "β, output weights, per output")
-            norms = [
-                Series(label, s.y, s.style, s.colour)
-                for label, s in zip(labels, norms, strict=True)
-            ]
-            view.charts.append(Chart("Weight norms", Axis(TIME), Axis("squared norm"), time, norms))
-            view.charts.append(_plane(theory))
+        norms = [
+            Series(label, theory[name].values, "other", colour)
+            for colour, (name, label) in enumerate(NORMS.items())
+        ]
+        weights = Chart("Weight norms", Axis(TIME), Axis("squared norm"), time, norms)
+        view = View(charts=[errors, weights, _plane(theory)])
         view.tables = [landmarks(found.landmarks(), found.landmark_units())]
         view.hints["ratio"] = f"η = {values['ratio'] * self._critical(values):.3g}"
         return view
@@ -89,7 +83,12 @@ def _plane(theory: "xr.Dataset") -> Chart:
     """The error against the norm of the output weights, as points in the order of the norm."""
     import numpy as np
 
-    order = np.argsort(theory["beta"].values, kind="stable")
-    points = Series("states", theory["error"].values[order], "points")
-    axes = Axis("β, output weights, per output"), Axis("loss above its floor", True)
-    return Chart("Phase plane", *axes, theory["beta"].values[order], [points])
+    norm, error = theory["beta"].values, theory["error"].values
+    order = np.argsort(norm, kind="stable")
+    first = np.where(np.arange(len(norm)) == 0, error, np.nan)
+    points = [
+        Series("states", error[order], "points"),
+        Series("start", first[order], "points", colour=1),
+    ]
+    axes = Axis(f"squared norm {NORMS['beta']}"), Axis("loss above its floor", True)
+    return Chart("Phase plane", *axes, norm[order], points)

@@ -26,16 +26,16 @@ class Spectra(AbstractSystemPage):
         "A linear student learns from inputs whose covariance has eigenvalues λₖ ∝ k^−(1+β). "
         "Between the first and the last level, the error falls as time to the power −β/(1+β)."
     )
-    equation = "error ∝ α^(−β/(1+β))"
-    source = "worschech2024scaling, Sec. 3"
+    equation = "error ∝ α^(−s), s = β/(1+β), for 1 < 2ηλ₁α < Γ(1+s)^(1/s) L^(1+β)"
+    source = "worschech2024scaling, Eqs. 8, 9"
     controls: ClassVar[dict[str, Control]] = {
         "exponent": Slider("exponent β", 0.1, 3, 1),
         "levels": Choice("levels", ("64", "4", "8", "16", "32", "128"), compiles=True),
         "dim": Choice("inputs N", ("1024", "256", "4096"), compiles=True),
         "eta": Slider("learning rate η", 0.001, 1, 0.1, log=True),
-        "horizon": Slider("time, steps / N", 10, 100000, 3000, whole=True, log=True),
+        "horizon": Slider("time, steps / N", 10, 100000, 1000, whole=True, log=True),
         "key": Slider("seed of the start", 0, 99, 0, whole=True),
-        "runs": Slider("networks to train", 1, 16, 4, whole=True),
+        "runs": Slider("networks to train", 1, 16, 8, whole=True),
     }
 
     def system(self, values: Values) -> "System":
@@ -60,8 +60,9 @@ class Spectra(AbstractSystemPage):
         beta = values["exponent"]
         predicted = beta / (1 + beta)
         axes = Axis(TIME, True), Axis("generalisation error", True)
+        ends = _window(values)
         curve = Chart(
-            "Generalisation error", *axes, time, [Series("theory", error)], streams="error"
+            "Generalisation error", *axes, time, [Series("theory", error)], ends, streams="error"
         )
         with np.errstate(divide="ignore", invalid="ignore"):
             slopes = Series("−d ln error / d ln time", -np.gradient(np.log(error), np.log(time)))
@@ -78,6 +79,18 @@ class Spectra(AbstractSystemPage):
         critical = known.get("critical_learning_rate")
         view.hints["eta"] = "" if critical is None else f"critical at {critical:.3g}"
         return view
+
+
+def _window(values: Values) -> list[Mark]:
+    """Where the power law begins and ends."""
+    import learndyn as ld
+    from learndyn.theory.committee.power_law.learning_curve import window
+
+    spectrum = ld.PowerLaw(int(values["dim"]), int(values["levels"]), values["exponent"])
+    about = {"L": int(values["levels"]), "beta": values["exponent"], "eta": values["eta"]}
+    ends = window(lam_plus=float(spectrum.values[0]), **about)
+    labels = ("power law begins", "ends")
+    return [Mark("x", at, f"{text} {at:.3g}") for at, text in zip(ends, labels, strict=True)]
 
 
 def _fitted(theory: "xr.Dataset") -> list[tuple[str, str]]:

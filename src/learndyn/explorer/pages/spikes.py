@@ -9,6 +9,15 @@ if TYPE_CHECKING:
 
     from learndyn.analysis.catapults import Catapults
 
+CATAPULTS = (
+    "catapults: the loss returns by itself. Nothing needs to be done; if they are in the way, take "
+    "a lower rate"
+)
+NOISE = (
+    "no catapults: batches that pull apart, or examples that stand out. Take a larger batch or a "
+    "lower rate, or look at the examples of these steps"
+)
+
 
 def spans(found: "Catapults", steps: "np.ndarray") -> list[Span]:
     """Spikes from onset to end, each at its steps."""
@@ -19,41 +28,40 @@ def spans(found: "Catapults", steps: "np.ndarray") -> list[Span]:
     ]
 
 
-def story(found: "Catapults") -> list[str]:
+def story(found: "Catapults", steps: "np.ndarray") -> list[str]:
     """What it is, and what to do about it."""
+    at = lambda entry: f"{steps[min(entry, len(steps) - 1)]:g}"
     sentences = []
     if found.diverged_at is not None:
+        first = at(found.diverged_at)
         sentences.append(
-            f"The loss is not finite from entry {found.diverged_at} on: divergence. A lower rate "
-            "helps."
+            f"The loss is not finite from step {first} on: divergence. A lower rate helps."
         )
     if found.unreturned is not None:
         sentences.append(
-            f"From entry {found.unreturned} on the loss rises and does not return by the end: if η "
-            "is far above η_crit this is divergence, and a lower rate helps."
+            f"From step {at(found.unreturned)} on the loss rises and does not return by the end: "
+            "if η is far above η_crit this is divergence, and a lower rate helps."
         )
-    sentences += _of_spikes(found)
+    if found.spikes:
+        sentences.append(_of_spikes(found))
     return sentences or [
         "No spike of the loss: nothing rises above the running minimum and returns."
     ]
 
 
-def _of_spikes(found: "Catapults") -> list[str]:
-    if not found.spikes:
-        return []
-    many = f"{len(found.spikes)} spike{'s' * (len(found.spikes) != 1)} of the loss"
-    if found.excesses is None:
-        return [
-            f"{many}. With a critical rate at every step one could say whether they are catapults."
-        ]
-    if not found.excesses:
-        return [
-            f"{many}, while η ≤ η_crit throughout: batches that disturb each other, rather than "
-            "catapults. Take a larger batch, or a lower rate."
-        ]
-    match = found.spike_match
-    rate = "" if match is None else f" ({match.rate:.0%} of them; {match.base:.0%} by chance)"
-    return [
-        f"{many}, with η > η_crit at {found.steps_above} steps{rate}. Spikes where η > η_crit are "
-        "catapults: nothing needs to be done, or take a lower rate if they are in the way."
-    ]
+def _of_spikes(found: "Catapults") -> str:
+    count, match = len(found.spikes), found.spike_match
+    many = f"{count} spike{'s' * (count != 1)} of the loss"
+    if match is None:
+        return (
+            f"{many}. With the learning rate and the critical one at every step one could say "
+            "whether they are catapults: `ld.Recorder` records them."
+        )
+    above = round(match.rate * count)  # with η > η_crit between onset and peak
+    if above == 0:
+        return f"{many}, none with η > η_crit on the way up: {NOISE}."
+    chance = f"by chance, {match.base:.0%} of stretches as long have that"
+    if above == count:
+        return f"{many}, all with η > η_crit on the way up ({chance}): {CATAPULTS}."
+    some = f"{above} with η > η_crit on the way up ({chance}): {CATAPULTS}"
+    return f"{many}, {some}. The others: {NOISE}."

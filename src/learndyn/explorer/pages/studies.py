@@ -1,5 +1,8 @@
 """Studies: what was kept of each, and the quick preset to run."""
 
+import base64
+import functools
+import io
 import json
 import pathlib
 from collections.abc import Mapping
@@ -11,7 +14,16 @@ from learndyn.explorer.views import Picture, Table, View
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.figure import Figure
 
+CODE = """from learndyn.studies import registry
+
+study = registry.find("{name}")
+data = registry.compute(study, study.PRESETS["quick"], lambda done: None)
+for claim in study.check(data):
+    print(claim.status, claim.statement)
+study.draw(data).savefig("figure.png")
+"""
 STATUSES = ("holds", "fails", "open")
 TITLES = {"claim": "Claims", "erratum": "Errata", "finding": "Findings", "theorem": "Theorems"}
 VERDICTS = ("all", "no claim fails", "a claim fails", "a claim is open", "not kept")
@@ -49,19 +61,30 @@ class Studies(AbstractPage):
 
     def train(self, values: Values, training: Training, folders: Mapping[str, str]) -> Result:
         name = _known(values["study"], _names())
+        from learndyn.studies.registry import fails
+        from learndyn.studies.results import to_json
+
         study, data = _computed(name, training.progress, cancel=training.cancel)
         claims = study.check(data)
         counts = {status: sum(c.status == status for c in claims) for status in STATUSES}
         bad = [c.name for c in claims if c.status == "fails"]
-        reason = f"quick preset of {name}: " + ", ".join(f"{n} {s}" for s, n in counts.items())
+        reason = f"quick preset of {name}: " + ", ".join(f"{s} {n}" for s, n in counts.items())
         verdict = "no claim fails" if not bad else "a claim fails"
-        return Result(verdict, "; ".join([reason, *bad]), {"data": data})
+        view = _about(name, f"quick preset of {name}, run here")
+        view.pictures.append(Picture(_inline(study.draw(data)), f"figure of {name}"))
+        view.tables += list(_claims(json.loads(to_json({}, claims, fails(study, "quick")))))
+        return Result(verdict, "; ".join([reason, *bad]), {"data": data}, view)
+
+    def figure(self, values: Values, records: Mapping[str, "xr.Dataset"]) -> "Figure | None":
+        from learndyn.studies.registry import find
+
+        return find(values["study"]).draw(records["data"])
 
     def _detail(self, view: View, study: str, names: list[str], folders: Mapping[str, str]) -> None:
         name = _known(study, names)
-        view.notes.append(f"{name}: {_title(name)}")
-        view.trains = "Run it (quick preset)"
-        view.tables.append(Table("List", ("studies",), [("back to all studies",)], [{"study": ""}]))
+        about = _about(name, view.status)
+        view.notes, view.links, view.code = about.notes, about.links, about.code
+        view.trains, view.saves = about.trains, about.saves
         result = _kept(folders, name, "claims.json")
         if not result:
             view.notes.append("No result is kept in this folder.")
@@ -82,6 +105,26 @@ def _names() -> list[str]:
     return list(registry.names())
 
 
+def _about(name: str, status: str) -> View:
+    """What the view of a study has besides its result."""
+    return View(
+        status=status,
+        notes=[f"{name}: {_title(name)}"],
+        links={"Back to all studies": {"study": ""}},
+        code=CODE.format(name=name),
+        trains="Run it (quick preset)",
+        saves=True,
+    )
+
+
+def _inline(figure: "Figure") -> str:
+    """A figure as the address of an image."""
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=110)
+    return "data:image/png;base64," + base64.b64encode(content.getvalue()).decode()
+
+
+@functools.cache
 def _title(name: str) -> str:
     from learndyn.studies import registry
 
@@ -98,9 +141,15 @@ def _kept(folders: Mapping[str, str], name: str, file: str) -> dict[str, Any]:
     """A file of a kept result; empty if there is none."""
     path = pathlib.Path(folders["results"]) / name / file
     try:
-        content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+        return _content(path, path.stat().st_mtime_ns)
+    except (OSError, ValueError, RecursionError):
         return {}
+
+
+@functools.lru_cache(maxsize=512)
+def _content(path: pathlib.Path, changed: int) -> dict[str, Any]:
+    """A JSON object in a file, read anew if the file has changed."""
+    content = json.loads(path.read_text("utf-8"))
     return content if isinstance(content, dict) else {}
 
 

@@ -2,7 +2,7 @@
 
 import pathlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from learndyn.explorer.controls import Control, Text, Values
 from learndyn.explorer.pages.base import AbstractPage
@@ -10,10 +10,21 @@ from learndyn.explorer.views import Axis, Chart, Heat, Series, Table, View
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.figure import Figure
 
 DEPTH = 3  # folders below the given one in which stores are looked for
 MOST_CELLS = 2500
 MOST_CURVES = 12
+NUMBERS = "fiub"  # kinds of types
+CODE = """import learndyn as ld
+
+data = ld.open_sweep({store!r})
+shown = data[{value!r}].isel({place!r}).transpose({axes})
+print(shown.values)
+"""
+CELL = """record = data.isel({place!r})
+print(record.compute())
+"""
 
 
 class Sweeps(AbstractPage):
@@ -36,31 +47,94 @@ class Sweeps(AbstractPage):
     def show(self, values: Values, folders: Mapping[str, str]) -> View:
         stores = _stores(pathlib.Path(folders["sweeps"]))
         view = View(offers={"store": ["", *stores]})
-        view.status = f"{len(stores)} stores below {folders['sweeps']}"
         if not values["store"]:
+            view.status = f"{len(stores)} stores below {folders['sweeps']}"
             leads = [{"store": name} for name in stores]
             view.tables.append(Table("Stores", ("store",), [(name,) for name in stores], leads))
             return view
+        map_ = self._map(values, folders)
+        heat = _heat(map_)
+        # The first of those offered is the one that is shown where none was chosen.
+        first = lambda chosen, among: [chosen, *(each for each in among if each != chosen)]
+        axes = _axes(map_.data)
+        view.offers |= {"x": first(map_.x, axes), "y": first(map_.y, axes)}
+        view.offers["value"] = first(map_.value, _curves(map_.data))
+        view.offers["cell"] = ["", *(lead["cell"] for row in heat.leads for lead in row)]
+        view.links = {"Back to all stores": dict.fromkeys(self.controls, "")}
+        sizes = ", ".join(f"{axis} × {map_.data.sizes[axis]}" for axis in axes)
+        view.status = f"{values['store']}: {sizes}"
+        view.heats.append(heat)
+        about = {"store": values["store"], "value": map_.value, "place": map_.rest}
+        view.code = CODE.format(**about, axes=", ".join(map(repr, map_.drawn)))
+        if values["cell"]:
+            place = _place(map_, values["cell"])
+            _cell(view, map_.data.isel(place), values["cell"])
+            view.code += CELL.format(place=place)
+        view.saves = True
+        return view
+
+    def records(self, values: Values, folders: Mapping[str, str]) -> "Mapping[str, xr.Dataset]":
+        if not values["store"]:
+            return {}
+        map_ = self._map(values, folders)
+        place = _place(map_, values["cell"]) if values["cell"] else map_.others
+        kind = "record" if values["cell"] else "sweep"
+        return {kind: map_.data.isel(place).compute()}
+
+    def figure(self, values: Values, records: "Mapping[str, xr.Dataset]") -> "Figure | None":
+        import learndyn as ld
+
+        if "record" in records:
+            return ld.plot(records["record"]) if "time" in records["record"].coords else None
+        map_ = _map_of(records["sweep"], values)
+        if map_.x == map_.y:
+            return None
+        drawn = map_.data[[map_.value]].isel(map_.rest)
+        return ld.plot(drawn, x=map_.x, y=map_.y, value=map_.value)
+
+    def _map(self, values: Values, folders: Mapping[str, str]) -> "_Map":
+        stores = _stores(pathlib.Path(folders["sweeps"]))
         if values["store"] not in stores:
             raise ValueError(f"store: got {values['store']!r}; allowed is one of those offered")
-        data = _opened(stores[values["store"]])
-        axes, curves = (
-            _axes(data),
-            [str(n) for n, v in data.data_vars.items() if v.dtype.kind in "fiub"],
-        )
-        if not curves:
-            raise ValueError("store: got one without a finished point; allowed is at least one")
-        pick = lambda name, among, other: (
-            values[name] if values[name] in among else among[other % len(among)]
-        )
-        x, y, value = pick("x", axes, 0), pick("y", axes, 1), pick("value", curves, 0)
-        view.offers |= {"x": axes, "y": axes, "value": curves}
-        view.status = f"{values['store']}: {', '.join(f'{a} × {data.sizes[a]}' for a in axes)}"
-        view.heats.append(_heat(data, x, y, value))
-        view.offers["cell"] = ["", *(lead["cell"] for row in view.heats[0].leads for lead in row)]
-        if values["cell"]:
-            _cell(view, data, (x, y), values["cell"])
-        return view
+        return _map_of(_opened(stores[values["store"]]), values)
+
+
+class _Map(NamedTuple):
+    """What is drawn of a sweep: a value over two axes, which may be the same one."""
+
+    data: "xr.Dataset"
+    x: str
+    y: str
+    value: str
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """The axes of the map."""
+        array = self.data[self.value]
+        return tuple(axis for axis in dict.fromkeys((self.y, self.x)) if axis in array.dims)
+
+    @property
+    def others(self) -> dict[str, int]:
+        """Where the map lies on the sweep's other axes."""
+        return {axis: 0 for axis in _axes(self.data) if axis not in (self.x, self.y)}
+
+    @property
+    def rest(self) -> dict[str, int]:
+        """Where it lies on all other dimensions of the value: at the end of its own, as of time."""
+        dims = self.data[self.value].dims
+        inner = {str(dim): -1 for dim in dims if dim not in _axes(self.data)}
+        return {axis: at for axis, at in {**self.others, **inner}.items() if axis in dims}
+
+
+def _map_of(data: "xr.Dataset", values: Values) -> _Map:
+    """What was chosen, or else the first two axes and the first value."""
+    axes, curves = _axes(data), _curves(data)
+    if not curves:
+        raise ValueError("store: got one without a finished point; allowed is one with some")
+    pick = lambda name, among, other: (
+        values[name] if values[name] in among else among[other % len(among)]
+    )
+    return _Map(data, pick("x", axes, 0), pick("y", axes, 1), pick("value", curves, 0))
 
 
 def _stores(root: pathlib.Path) -> dict[str, pathlib.Path]:
@@ -98,53 +172,79 @@ def _axes(data: "xr.Dataset") -> list[str]:
     return [str(dim) for dim in data["point_status"].dims]
 
 
-def _flat(data: "xr.Dataset", name: str, axes: tuple[str, ...]) -> "xr.DataArray":
-    """A variable on some axes: at the first value of other axes, and at the end of the rest."""
-    array, own = data[name], _axes(data)
-    rest = {d: 0 if d in own else -1 for d in array.dims if d not in axes}
-    return array.isel(rest).transpose(*[axis for axis in axes if axis in array.dims])
+def _curves(data: "xr.Dataset") -> list[str]:
+    return [str(name) for name, v in data.data_vars.items() if v.dtype.kind in NUMBERS]
 
 
-def _heat(data: "xr.Dataset", x: str, y: str, value: str) -> Heat:
-    axes = (y,) if x == y else (y, x)
-    cells = _flat(data, value, axes)
-    status = _flat(data, "point_status", axes)
-    if cells.size > MOST_CELLS:
+def _title(map_: _Map) -> str:
+    """Which part of the value a map shows, if it has further dimensions."""
+    label = lambda dim: map_.data[dim].values if dim in map_.data.coords else range(sizes[dim])
+    sizes = map_.data.sizes
+    at = [f"{dim} {label(dim)[index]}" for dim, index in map_.rest.items()]
+    return map_.value + f" at {', '.join(at)}" * bool(at)
+
+
+def _heat(map_: _Map) -> Heat:
+    x, y = map_.x, map_.y
+    axes = tuple(dict.fromkeys((y, x)))
+    status = map_.data["point_status"].isel(map_.others).transpose(*axes)
+    if status.size > MOST_CELLS:
         raise ValueError(
-            f"x, y: got {cells.size} cells; allowed are axes with at most {MOST_CELLS}"
+            f"x, y: got {status.size} cells; allowed are axes with at most {MOST_CELLS}"
         )
+    cells = map_.data[map_.value].isel(map_.rest).broadcast_like(status).transpose(*axes)
     numbers, texts = cells.values.astype(float), status.values.astype(str)
     if x == y:
         numbers, texts = numbers[:, None], texts[:, None]
-    columns = [""] if x == y else [str(v) for v in data[x].values]
-    leads = [[{"cell": f"{i}, {j}"} for j in range(len(columns))] for i in range(len(numbers))]
-    rows = [str(v) for v in data[y].values]
-    return Heat(value, x, y, columns, rows, numbers, texts.tolist(), leads)
+    columns = [""] if x == y else [str(v) for v in map_.data[x].values]
+    rows = [str(v) for v in map_.data[y].values]
+    leads = [[{"cell": f"{i}, {j}"} for j in range(len(columns))] for i in range(len(rows))]
+    across = "" if x == y else x
+    return Heat(_title(map_), across, y, columns, rows, numbers, texts.tolist(), leads)
 
 
-def _cell(view: View, data: "xr.Dataset", axes: tuple[str, str], cell: str) -> None:
-    """The record behind a cell: its numbers, and its curves over time."""
-    x, y = axes
+def _place(map_: _Map, cell: str) -> dict[str, int]:
+    """The place of a cell on the sweep's axes."""
     try:
         i, j = (int(text) for text in cell.split(","))
-        place: dict[str, Any] = {y: i} | ({} if x == y else {x: j})
-        point = data.isel({**{axis: 0 for axis in _axes(data)}, **place})
+        place = {**map_.others, map_.x: j, map_.y: i}
+        if not all(0 <= at < map_.data.sizes[axis] for axis, at in place.items()):
+            raise IndexError(cell)
     except (ValueError, IndexError):
         raise ValueError(f"cell: got {cell!r}; allowed is one of the map") from None
+    return place
+
+
+def _cell(view: View, point: "xr.Dataset", cell: str) -> None:
+    """The record behind a cell: its numbers, and its curves over time."""
     report = [(str(n), str(point[n].values)) for n in point.coords if point[n].ndim == 0]
     numbers = [(str(n), f"{float(v):.6g}") for n, v in point.data_vars.items()
-               if v.ndim == 0 and v.dtype.kind in "fiub"]  # fmt: skip
+               if v.ndim == 0 and v.dtype.kind in NUMBERS]  # fmt: skip
     view.tables.append(Table(f"Record of cell {cell}", ("", "value"), [*numbers, *report]))
-    if "time" not in point.coords:
+    if "time" not in point.coords or str(point["point_status"].values) != "finished":
         return
+    time = _labelled("time", point["time"])
     for name, curve in point.data_vars.items():
-        if "time" not in curve.dims or curve.dtype.kind not in "fiub":
-            continue
-        flat = curve.transpose("time", ...).values.reshape(curve.sizes["time"], -1)
-        series = [
-            Series(str(name), flat[:, k], "other", k)
-            for k in range(min(flat.shape[1], MOST_CURVES))
-        ]
-        view.charts.append(
-            Chart(str(name), Axis("time"), Axis(str(name)), point["time"].values, series)
-        )
+        if "time" in curve.dims and curve.dtype.kind in NUMBERS:
+            series = _series(str(name), curve)
+            axes = Axis(time), Axis(_labelled(str(name), curve))
+            view.charts.append(Chart(str(name), *axes, point["time"].values, series))
+
+
+def _series(name: str, curve: "xr.DataArray") -> list[Series]:
+    """A curve for each entry of an array over time."""
+    import numpy as np
+
+    values = curve.transpose("time", ...).values
+    places = list(np.ndindex(values.shape[1:]))[:MOST_CURVES]
+    label = lambda place: name + (f"[{', '.join(map(str, place))}]" if place else "")
+    return [
+        Series(label(place), values[(slice(None), *place)], "other", k)
+        for k, place in enumerate(places)
+    ]
+
+
+def _labelled(name: str, array: Any) -> str:
+    """What an axis says: the long name, and the unit if there is one."""
+    unit = str(array.attrs.get("units", "1"))
+    return str(array.attrs.get("long_name", name)) + (f", {unit}" if unit not in ("", "1") else "")

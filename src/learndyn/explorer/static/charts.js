@@ -6,6 +6,8 @@ const COLOURS = 6, HEIGHT = 340;
 const short = value => value === null ? "none"
   : value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(2).replace(/\.?0*e/, "e") : String(+value.toPrecision(3));
 
+const isDecade = v => v !== null && Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-9;
+
 export class Chart {
   #spec; #plot = null; #shape = ""; #runs = []; #queued = false;
 
@@ -50,9 +52,12 @@ export class Chart {
   draw() {
     const spec = this.#spec;
     if (!spec || !this.plot.clientWidth) return;
-    const log = this.axes, series = this.#series(), keep = this.#kept(log.x);
-    const clean = y => keep.map(i => y[i] === null || y[i] === undefined || (log.y && y[i] <= 0) ? null : y[i]);
-    const data = [keep.map(i => spec.at[i]), ...series.map(s => clean(s.y))];
+    const log = this.axes, series = this.#series(), keep = this.#kept(log.x, series);
+    // On a logarithmic axis the edge of a band that falls below zero lies at the lowest value.
+    const lowest = Math.min(...series.flatMap(s => s.y.filter(v => v > 0)));
+    const placed = (v, style) => log.y && v <= 0 ? (style === "edge" && lowest < Infinity ? lowest : null) : v;
+    const clean = s => keep.map(i => s.y[i] === null || s.y[i] === undefined ? null : placed(s.y[i], s.style));
+    const data = [keep.map(i => spec.at[i]), ...series.map(clean)];
     const shape = JSON.stringify([log, this.plot.clientWidth, series.map(s => [s.name, s.style]), spec.band,
       spec.x.label, spec.y.label, colour("--ink")]);
     if (this.#plot && this.#shape === shape) this.#plot.setData(data);
@@ -69,9 +74,11 @@ export class Chart {
     return [...runs, ...this.#spec.series];
   }
 
-  #kept(logx) {
-    const at = this.#spec.at;
-    return at.map((_, i) => i).filter(i => at[i] !== null && (!logx || at[i] > 0));
+  // Without the end at which nothing has a value, such as after a divergence.
+  #kept(logx, series) {
+    const at = this.#spec.at, known = i => series.some(s => s.y[i] !== null && s.y[i] !== undefined);
+    const last = at.findLastIndex((_, i) => known(i));
+    return at.map((_, i) => i).filter(i => at[i] !== null && i <= last && (!logx || at[i] > 0));
   }
 
   #line(series) {
@@ -81,14 +88,17 @@ export class Chart {
     const width = {theory: 2.5, run: 1.2, edge: 0.5}[series.style] ?? 1.6;
     const points = series.style === "points";
     return {label: series.name, stroke: colour(of), width: points ? 0 : width,
-      dash: series.dashed ? [7, 4] : undefined, points: {show: points, size: 5, fill: colour(of)}};
+      dash: series.dashed ? [7, 4] : undefined, pxAlign: 0, points: {show: points, size: 5, fill: colour(of)}};
   }
 
   #options(series, log) {
     const ink = colour("--ink"), grid = {stroke: colour("--grid"), width: 1}, spec = this.#spec;
     const axis = (label, logged, size) => ({label, labelSize: 24, size, stroke: ink, grid, ticks: grid,
       labelFont: "13px sans-serif", font: "12px sans-serif",
-      values: (_, splits) => splits.map(v => v === null || (logged && Math.abs(Math.log10(v) - Math.round(Math.log10(v))) > 1e-9) ? "" : short(v))});
+      values: (_, splits) => {
+        const sparse = logged && splits.filter(isDecade).length > 1;
+        return splits.map(v => v === null || (sparse && !isDecade(v)) ? "" : short(v));
+      }});
     const bands = spec.band ? [{series: spec.band.map(name => 1 + series.findIndex(s => s.name === name)),
       fill: colour("--theory") + "33"}] : [];
     return {width: this.plot.clientWidth, height: HEIGHT, legend: {show: false}, bands,
@@ -117,6 +127,8 @@ export class Chart {
     const {left, top, width, height} = u.bbox, context = u.ctx;
     context.save();
     context.font = `${12 * devicePixelRatio}px sans-serif`;
+    context.globalAlpha = 1;  // the last curve drawn leaves its own
+    context.lineWidth = 1.5 * devicePixelRatio;
     context.strokeStyle = context.fillStyle = colour("--good");
     context.setLineDash([6, 5]);
     for (const mark of this.#spec.marks) {

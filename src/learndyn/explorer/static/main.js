@@ -2,7 +2,7 @@
 import {Connection} from "./socket.js";
 import {Controls} from "./controls.js";
 import {Chart} from "./charts.js";
-import {partsOf} from "./parts.js";
+import {headOf, partsOf} from "./parts.js";
 
 const LATE_MS = 200;  // after which a view that has not come is called late
 const at = id => document.getElementById(id);
@@ -85,6 +85,7 @@ function open(values) {
   controls.build(page.controls, values);
   explorer.charts.length = 0;
   at("charts").replaceChildren();
+  at("head").replaceChildren();
   at("parts").replaceChildren();
   at("bar").hidden = at("program").hidden = true;
   ask("page");
@@ -104,13 +105,14 @@ function drawView(view) {
   }
   view.charts.forEach((spec, i) => figures[i].show(spec, axes[i]));
   at("status").textContent = view.status;
+  at("head").replaceChildren(...headOf(view, go));
   at("parts").replaceChildren(...partsOf(view, go));
   at("code").textContent = view.code;
   at("program").hidden = !view.code;
-  at("bar").hidden = !view.trains && !view.code;
+  at("bar").hidden = !view.trains && !view.saves;
   at("train").hidden = at("stop").hidden = at("progress").hidden = !view.trains;
   at("train").textContent = view.trains;
-  at("files").hidden = !view.code;
+  at("files").hidden = !view.saves;
   controls.hint(view.hints, view.offers);
 }
 
@@ -137,7 +139,7 @@ const on = {
     at("state").textContent = "ready";
     if (!first) return;
     const ms = performance.now() - began;
-    explorer.measured.push({name: explorer.moved, ms, server: 1e3 * m.seconds});
+    explorer.measured.push({name: explorer.moved, ms, server: 1e3 * m.seconds, compiled: m.compiled});
     at("took").textContent = `drawn in ${ms.toFixed(0)} ms`;
   },
   rows(m) {

@@ -2,6 +2,7 @@
 import {element} from "./controls.js";
 
 const SHADES = 5;
+const short = value => String(+value.toPrecision(3));
 
 const scrolled = table => {
   const around = element("div", {className: "scroll", tabIndex: 0}, table);
@@ -35,20 +36,27 @@ const heatOf = (spec, go) => {
   const low = Math.min(...known), high = Math.max(...known);
   const shade = v => v === null ? 0 : Math.min(SHADES - 1, Math.floor(SHADES * (v - low) / (high - low || 1)));
   const cell = (v, i, j) => {
-    const text = v === null ? spec.status[i][j] : String(+v.toPrecision(3));
+    const text = v === null ? spec.status[i][j] : short(v);
     return element("td", {className: `heat${shade(v)}`}, lead(text, spec.leads[i][j], go));
   };
   const rows = spec.rows.map((name, i) => element("tr", {}, headed("row", [name]).firstChild,
     ...spec.columns.map((_, j) => cell(spec.values[i][j], i, j))));
+  const shades = [...Array(SHADES).keys()].map(i => element("span", {className: `shade heat${i}`}));
+  const scale = known.length ? [element("p", {className: "legend"}, short(low), ...shades, short(high))] : [];
   const corner = `${spec.y} \\ ${spec.x}`;
   const table = element("table", {className: "heat", ariaLabel: spec.title},
     element("thead", {}, headed("col", [corner, ...spec.columns])), element("tbody", {}, ...rows));
-  return element("section", {}, element("h2", {textContent: spec.title}), scrolled(table));
+  return element("section", {}, element("h2", {textContent: spec.title}), scrolled(table), ...scale);
 };
+
+// What stands above the charts, and below them.
+export const headOf = (view, go) => [
+  ...Object.entries(view.links).map(([text, values]) => element("p", {}, lead(text, values, go))),
+  ...view.heats.map(spec => heatOf(spec, go)),
+];
 
 export const partsOf = (view, go) => [
   ...view.notes.map(text => element("p", {textContent: text})),
-  ...view.heats.map(spec => heatOf(spec, go)),
   ...view.pictures.map(({source, text}) => element("p", {}, element("img", {src: source, alt: text}))),
   ...view.tables.map(spec => tableOf(spec, go)),
 ];

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from learndyn.models.losses import check_each, unfit
-from learndyn.models.pytorch.evaluation import flat, nn, torch
+from learndyn.models.pytorch.evaluation import flat, functional, nn, torch
 from learndyn.runtime.checks import a_kind
 
 MEANS = ("mean", "batchmean")
@@ -116,3 +116,37 @@ class TorchMean:
         bends = [self.slope_and_bend(given, unit.expand_as(flat(given)).reshape(given.shape))[1]
                  for unit in units]  # fmt: skip
         return torch.stack([flat(bend) for bend in bends], 1).numpy()
+
+
+def squared(scale: float, outputs: Any, y: Any) -> Any:
+    """Our `SquaredLoss`, averaged over examples."""
+    return scale * ((_as_outputs(outputs, y) - outputs) ** 2).sum() / len(outputs)
+
+
+def cross_entropy(ignored: int | None, outputs: Any, y: Any) -> Any:
+    """Our `CrossEntropy`, averaged over the labels that count."""
+    are_labels = not y.is_floating_point()
+    counts = torch.ones_like(y, dtype=torch.bool) if ignored is None else y != ignored
+    y = y.long().where(counts, 0) if are_labels else y
+    if _is_single(outputs):
+        losses = -functional.logsigmoid(_as_outputs(outputs, y) * outputs)
+    elif are_labels:
+        losses = -outputs.log_softmax(-1).gather(-1, y[..., None])
+    else:
+        losses = -(y * outputs.log_softmax(-1)).sum(-1)
+    if not are_labels:
+        return losses.mean()
+    return losses.reshape(y.shape).where(counts, 0).sum() / counts.sum().clamp(min=1)
+
+
+def _as_outputs(outputs: Any, y: Any) -> Any:
+    """Targets as numbers in the shape of the outputs; labels of one output are −1 and +1."""
+    if y.is_floating_point():
+        return y.reshape(outputs.shape)
+    if _is_single(outputs):
+        return (2 * y.long() - 1).to(outputs).reshape(outputs.shape)
+    return torch.zeros_like(outputs).scatter(-1, y.long()[..., None], 1.0)
+
+
+def _is_single(outputs: Any) -> bool:
+    return outputs.ndim == 1 or outputs.shape[-1] == 1

@@ -174,6 +174,51 @@ class TorchModel:
                 self._forwards = False  # it would fail again for every later product
         return _as_given(self._reverse_over_reverse(loss, x, v), v)
 
+    def hessian_products(self, loss: Loss, x: Any) -> Callable[[Any], Any]:
+        """v ↦ H v for many vectors.
+
+        The graph of the gradient is kept, so that a product is one backward pass. Where PyTorch
+        cannot differentiate it, or has no memory for it, every product is computed by itself.
+        """
+        x, alone = self._inputs(x), lambda v: self.hessian_product(loss, x, v)
+        if not isinstance(loss, TorchMean):
+            return alone
+        try:
+            kept = self._gradient_graph(loss, x)
+        except RuntimeError:
+            return alone
+
+        def product(v: Any) -> Any:
+            nonlocal kept
+            if kept is not None:
+                try:
+                    return _as_given(self._bent(*kept, v), v)
+                except RuntimeError:
+                    kept = None
+            return alone(v)
+
+        return product
+
+    @_differentiating
+    def _gradient_graph(self, loss: TorchMean, x: Any) -> tuple[dict[str, Any], list[Any]]:
+        """Weights, and the gradient of the mean loss by them, which can be differentiated."""
+        leaves = self._leaves()
+        mean = loss.each(call(self.module, leaves, x)).mean()
+        return leaves, self._pulled(mean, leaves, torch.ones_like(mean), create_graph=True)
+
+    @_differentiating
+    def _bent(self, leaves: dict[str, Any], gradient: list[Any], v: Any) -> Any:
+        """H v as the derivative of the gradient along v."""
+        change = self._unravelled(v).values()
+        pairs = [(g, c) for g, c in zip(gradient, change, strict=True) if g.requires_grad]
+        if not pairs:
+            return torch.zeros_like(_ravelled(gradient))
+        parts, along = zip(*pairs, strict=True)
+        bent = torch.autograd.grad(
+            parts, list(leaves.values()), along, retain_graph=True, materialize_grads=True
+        )
+        return _ravelled(list(bent))
+
     def _forward_over_reverse(self, loss: Loss, x: Any, v: Any) -> Any:
         """H v in one pass, as the forward derivative of Jᵀ ∂loss/∂output along v."""
         leaves = self._leaves()

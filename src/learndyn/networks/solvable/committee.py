@@ -35,7 +35,7 @@ class CommitteeWeights(NamedTuple):
 
     Attributes:
         inputs: w, (units, N).
-        outputs: v, (units,); None if the network states them itself.
+        outputs: v, (units,), or (units, outputs) with several outputs; None if the network states them itself.
         biases: b, (units,); None likewise.
 
     Example:
@@ -68,7 +68,8 @@ class Committee(AbstractNetwork):
             teachers also "sign", an `Activation`, or a smooth JAX function of a number.
         scale: factor of the output.
         outputs: the output weights v: K numbers of any sign, a distribution such as `Normal(1.0)`
-            from which they are drawn, or None for ones.
+            from which they are drawn, or None for ones. A matrix (K, outputs), one column per
+            output, makes a network with several outputs.
         biases: b, likewise; None for zeros.
         train: what learns: "inputs" (w), "outputs" (v), "biases" (b). A teacher does not learn.
         init: the distribution of the rows of w: `Normal`, `Orthonormal`, `Typical`, or your own
@@ -110,7 +111,7 @@ class Committee(AbstractNetwork):
         activation_of("activation", activation, teacher=True)
         self.activation = activation
         self.scale = positive("scale", scale)
-        self.outputs = _numbers_or_law("outputs", outputs, self.units)
+        self.outputs = _numbers_or_law("outputs", outputs, self.units, columns=True)
         self.biases = _numbers_or_law("biases", biases, self.units)
         self.train = _parts(train)
         initialisation = Normal(1.0) if init is None else init
@@ -130,8 +131,17 @@ class Committee(AbstractNetwork):
         h = h / np.sqrt(rows.shape[-1]).astype(rows.dtype)
         h = tap("layer1", h if biases is None else h + jnp.asarray(biases).astype(h.dtype))
         units = self.g(h)
+        if self.columns:
+            return jnp.asarray(self.scale).astype(h.dtype) * (
+                units @ jnp.asarray(outputs).astype(h.dtype)
+            )
         units = units if outputs is None else jnp.asarray(outputs).astype(h.dtype) * units
         return jnp.asarray(self.scale).astype(h.dtype) * jnp.sum(units, axis=-1)
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The shape of the output: (outputs,) if v is a matrix, otherwise ()."""
+        return getattr(self.outputs, "shape", ())[1:]
 
     def carries(self, part: str) -> bool:
         """Whether the weights contain the outputs or the biases: those that are drawn or learn."""
@@ -188,12 +198,14 @@ class Committee(AbstractNetwork):
 
     @property
     def unit_sum(self) -> UnitSum | None:
+        if self.columns:  # a sum for each output
+            return None
         part = lambda name: lambda weights: getattr(self.parts_of(self.learning(weights)), name)
         coefficients = lambda weights: self.readout(part("outputs")(weights))
         return UnitSum(self.units, self.g, part("inputs"), coefficients, part("biases"))
 
     def readout(self, outputs: Array | None) -> Array:
-        """scale · v, the factor of every unit in the output, (units,); None is a v of ones."""
+        """scale · v, the factor of every unit in the output, as v; None is a v of ones."""
         if outputs is None:
             return jnp.full(self.units, jnp.asarray(self.scale))
         return jnp.asarray(self.scale) * outputs
@@ -209,7 +221,7 @@ class Committee(AbstractNetwork):
     def output_shape(
         self, input_shape: tuple[int, ...], dtype: Any = np.float32
     ) -> tuple[int, ...]:
-        return ()
+        return self.columns
 
     def check_input(self, input_shape: tuple[int, ...]) -> None:
         """Accepts any dimension that is at least `trainable`: weights are (units, dim)."""
@@ -272,7 +284,8 @@ class Committee(AbstractNetwork):
 
     def like(self, input_shape: tuple[int, ...]) -> Weights | None:
         shape = lambda *sizes: jax.ShapeDtypeStruct(sizes, np.float64)
-        rest = (shape(self.units) if self.carries(name) else None for name in PARTS[1:])
+        sizes = {"outputs": (self.units, *self.columns), "biases": (self.units,)}
+        rest = (shape(*sizes[name]) if self.carries(name) else None for name in PARTS[1:])
         return self.joined(shape(self.units, *input_shape), *rest)
 
     def dim_of(self, weights: Weights) -> int:
@@ -285,12 +298,13 @@ def _activation(value: Any) -> AbstractActivation:
     return activation_of("activation", value, teacher=True)
 
 
-def _numbers_or_law(name: str, value: Any, units: int) -> Any:
+def _numbers_or_law(name: str, value: Any, units: int, columns: bool = False) -> Any:
     if value is None or isinstance(value, AbstractInitialisation):
         return value
     array = finite(name, numbers(name, value))
-    if array.shape != (units,):
-        allowed = f"{units} numbers, one per unit, or a distribution such as Normal(1.0)"
+    if array.shape[:1] != (units,) or array.ndim > 1 + columns or not array.size:
+        matrix = f", a matrix ({units}, outputs)" if columns else ""
+        allowed = f"{units} numbers, one per unit{matrix}, or a distribution such as Normal(1.0)"
         raise ValueError(f"{name}: got shape {array.shape}; allowed are {allowed}")
     return array
 

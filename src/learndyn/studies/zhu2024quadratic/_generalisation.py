@@ -34,6 +34,7 @@ POINT = 0.01  # of accuracy
 MAX = 2.0  # η_max, in units of η_crit
 RANGE = 1.6  # end of the "range of values beyond η_crit", in its units
 STRIDE = 100  # of seeds between panels' keys
+PARTS = {"panels": "panel"}
 SMALL: dict[str, Any] = {"test": 300, "steps": 100, "readings": 20,
                          "runs": 10, "rates": (0.6, 0.9, 1.2, 1.5, 1.8, 2.4)}  # fmt: skip
 NO_EXCEPTIONS = Tolerance(0.0, "no exceptions", PLANNED)
@@ -113,11 +114,12 @@ def compute(params: Params, report: Report) -> xr.Dataset:
     names = [Panel.of(text) for text in params.panels]
     jobs = [(panel, run) for panel in names for run in range(params.runs)]
     rows = [_run(params, *job) for job in cases(jobs, report)]
-    data = stacked(rows, panel=[panel.label for panel in names], run=params.runs)
+    data = stacked(rows, panel=params.panels, run=params.runs)
     about = [task(panel, params.examples, params.test, params.key)[1] for panel in names]
     channels = [params.channels if panel.network == "cnn" else 0 for panel in names]
     widths = [params.width if panel.network != "cnn" else 0 for panel in names]
-    of = {"about": about, "channels": channels, "width": widths}
+    labels = [panel.label for panel in names]
+    of = {"label": labels, "about": about, "channels": channels, "width": widths}
     return data.assign_coords({n: ("panel", values) for n, values in of.items()})
 
 
@@ -192,7 +194,7 @@ def draw(data: xr.Dataset) -> Figure:
         channels, width = int(one["channels"]), int(one["width"])
         wide = f"{channels} channels" if channels else f"width {width}"
         left.set(ylabel="best test loss")
-        left.set_title(f"{name}, {wide}\nη_crit = {low:.3g} … {high:.3g}")
+        left.set_title(f"{one['label'].item()}, {wide}\nη_crit = {low:.3g} … {high:.3g}")
         right.set(ylabel="best test accuracy")
         right.set_title(one["about"].item().replace(", classes", "\nclasses", 1))
     legend(axes[0], {"a run diverges (at the edge)": {"marker": "x"}})
@@ -225,20 +227,20 @@ def check(data: xr.Dataset, sources: Mapping[str, str]) -> list[Claim]:
     Returns:
         The claims.
     """
-    labels = {Panel.of(text).label: figures for text, figures in sources.items()}
-    rows = [row for name in data["panel"].values for row in _panel(data, str(name), labels)]
+    rows = [row for name in data["panel"].values for row in _panel(data, str(name), sources)]
     missed = [
         CLAIMS["open"]
-        .format(panel=label, source=figures)
+        .format(panel=Panel.of(text).label, source=figures)
         .open("not run here: run it with --set panels=…, from its files")
-        for label, figures in labels.items()
-        if label not in data["panel"].values
+        for text, figures in sources.items()
+        if text not in data["panel"].values
     ]
     return [*rows, *missed]
 
 
-def _panel(data: xr.Dataset, name: str, labels: Mapping[str, str]) -> list[Claim]:
-    one, fields = data.sel(panel=name), {"panel": name, "source": labels.get(name, "Section 3.4")}
+def _panel(data: xr.Dataset, text: str, sources: Mapping[str, str]) -> list[Claim]:
+    one, name = data.sel(panel=text), Panel.of(text).label
+    fields = {"panel": name, "source": sources.get(text, "Section 3.4")}
     log = xr.ufuncs.log(one["loss"])
     above, lost = (_parts(values)[1] for values in (log, one["diverged"]))
     distance = abs(above - above.sel(model="f"))

@@ -37,6 +37,7 @@ FAILS = {
             "some networks of 32 channels diverge at 1.8 η_crit; the thesis has 1000",
     }
 }  # fmt: skip
+PARTS = _generalisation.PARTS
 compute, draw = _generalisation.compute, _generalisation.draw
 
 

@@ -36,6 +36,7 @@ FAILS = {
         name_of("accuracy", "digits fc2 tanh gd", "f_quad"): _TANH,
     }
 }
+PARTS = _generalisation.PARTS
 compute, draw = _generalisation.compute, _generalisation.draw
 
 

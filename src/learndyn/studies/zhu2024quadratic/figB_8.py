@@ -27,6 +27,7 @@ PRESETS = {
     "paper": Params(with_files(PANELS), width=1000, examples=100, test=500),
 }
 CLAIMS = _generalisation.CLAIMS
+PARTS = _generalisation.PARTS
 compute, draw = _generalisation.compute, _generalisation.draw
 
 

@@ -44,6 +44,9 @@ class Overlaps(eqx.Module):
     T[l, n, m] (teacher, teacher), with P_l the projector on level l. The eigenvalue is
     not included. A matrix without the level axis is taken as a single level.
 
+    With inputs from a mixture, √N times the means of the clusters follow the teacher's rows: the
+    last columns of R are the means of the student's pre-activations.
+
     Outputs and biases are part of the state where they are drawn or learn; elsewhere the networks
     state them. None in a state for `start` takes those of the network. So is the time, where the
     learning rate depends on it; every start has time 0.
@@ -52,7 +55,7 @@ class Overlaps(eqx.Module):
         Q: (levels, K, K).
         R: (levels, K, M).
         T: (levels, M, M).
-        outputs: the student's output weights v, (K,).
+        outputs: the student's output weights v, (K,), or (K, outputs).
         biases: the student's biases b, (K,).
         teacher_outputs: the teacher's output weights, (M,), which never change.
         teacher_biases: the teacher's biases, (M,).
@@ -91,7 +94,11 @@ class Overlaps(eqx.Module):
                 )
         for name, size in zip(PARTS, (K, K, M, M), strict=True):
             array = getattr(self, name)
-            if array is not None and array.shape != (size,):
+            # Columns are those of several outputs, and rows beside the teacher's those of means.
+            if array is None or (array.ndim == 1 and array.shape == (size,)):
+                continue
+            fits = len(array) <= size if name.startswith("teacher") else len(array) == size
+            if not (fits and array.ndim <= (2 if name.endswith("outputs") else 1)):
                 raise ValueError(
                     f"{name}: got shape {array.shape}; allowed beside R {self.R.shape} is {(size,)}"
                 )

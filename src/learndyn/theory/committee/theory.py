@@ -14,7 +14,7 @@ import numpy as np
 
 from learndyn.networks import Committee, Typical
 from learndyn.numerics.rosenbrock import Solve
-from learndyn.problems import SquaredLoss, TeacherStudent
+from learndyn.problems import Gaussian, SquaredLoss, TeacherStudent
 from learndyn.runtime.checks import a_kind, one_of, positive
 from learndyn.runtime.divergence import Elapsed
 from learndyn.runtime.precision import compiled_in_float64, full_precision
@@ -111,6 +111,10 @@ class CommitteeTheory(AbstractTheory):
             return Coverage("none", f"the network is {a_kind(network)}, not a Committee")
         if not (isinstance(problem, TeacherStudent) and isinstance(problem.teacher, Committee)):
             return Coverage("none", "the target is not a Committee teacher")
+        if not isinstance(problem.inputs, Gaussian):
+            return Coverage("none", f"the inputs are {a_kind(problem.inputs)}, not Gaussian")
+        if network.columns or problem.teacher.columns:
+            return Coverage("none", "the network has a matrix of output weights")
         if not isinstance(problem.loss, SquaredLoss):
             return Coverage("none", f"the loss is {type(problem.loss).__name__}, not SquaredLoss")
         if (beyond := beyond_gradient(rule, decay=True, schedule=True, momentum=True)) is not None:

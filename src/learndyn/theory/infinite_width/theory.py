@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.problems import Dataset, SquaredLoss
+from learndyn.problems.examples import as_inputs
 from learndyn.problems.losses import as_outputs
 from learndyn.rules import GradientDescent
 from learndyn.runtime.checks import finite, numbers, one_of
@@ -127,7 +128,7 @@ class InfiniteWidthTheory(AbstractTheory):
 
         Args:
             times: non-negative, in the unit of the order; infinity gives the limit.
-            x: inputs (inputs, …).
+            x: inputs (inputs, …), which are converted as those of a `Dataset` are.
             order: "full" or "flow".
 
         Returns:
@@ -142,8 +143,11 @@ class InfiniteWidthTheory(AbstractTheory):
                 "times: got one that is negative or NaN; allowed are non-negative times"
             )
         steps, train = times * self.clock(order).steps, self._inputs[""]
-        x = finite("x", numbers("x", x))
-        self.system.network.check_input(x.shape[1:])
+        came, allowed = finite("x", numbers("x", x)).shape, self.system.problem.input_shape
+        if came[1:] != allowed or not came:
+            raise ValueError(f"x: got shape {came}; allowed is (inputs, …) of shape {allowed}")
+        with full_precision():
+            x = np.asarray(as_inputs(jnp.asarray(x), jnp.float64))
         inputs = np.concatenate([train, x])
         covariance, ntk = _of_all(self.system.network, inputs, len(train))
         start = Process(np.zeros((len(inputs), self._outputs)), covariance)

@@ -10,10 +10,12 @@ from jax.flatten_util import ravel_pytree
 
 from learndyn.models import Model
 from learndyn.problems import CrossEntropy, SquaredLoss
+from learndyn.problems.examples import as_inputs
 from learndyn.problems.losses import as_outputs
 from learndyn.rules import Piecewise
-from learndyn.runtime.checks import a_kind, one_of
+from learndyn.runtime.checks import a_kind, finite, numbers, one_of
 from learndyn.runtime.precision import full_precision
+from learndyn.runtime.times import increasing_times
 from learndyn.runtime.types import Array, Weights
 from learndyn.system import System
 from learndyn.theory.base import AbstractTheory, sample_weights
@@ -189,9 +191,10 @@ class AbstractLinearised(AbstractTheory):
         modes = self.modes(np.asarray(state.values), order == "flow")
         if modes is None:
             raise ValueError(
-                "loss: got CrossEntropy, without a closed form; allowed is SquaredLoss"
+                "loss: got CrossEntropy, without a closed form; allowed is SquaredLoss (solve(…, "
+                "states=True) has the outputs of a test set)"
             )
-        steps = np.atleast_1d(np.asarray(times, np.float64)) * clock.steps
+        steps = increasing_times(times) * clock.steps
         return course(modes, steps if order == "flow" else np.rint(steps)), modes
 
     def predict(
@@ -201,18 +204,24 @@ class AbstractLinearised(AbstractTheory):
 
         Args:
             times: increasing, in the unit of the order's clock.
-            x: inputs, (examples, …).
+            x: inputs, (examples, …), which are converted as those of a `Dataset` are.
             weights: the initial weights; None for `start(system)`.
             order: as in `solve`.
 
         Returns:
             The outputs, (times, examples, …).
+
+        Raises:
+            ValueError: for inputs that do not fit the data set, and for a loss without closed form.
         """
+        came, allowed = finite("x", numbers("x", x)).shape, self.system.problem.input_shape
+        if came[1:] != allowed or not came:
+            raise ValueError(f"x: got shape {came}; allowed is (examples, …) of shape {allowed}")
         weights = sample_weights(self.system, 0)[0] if weights is None else weights
         found, _ = self._course(weights, times, order)
         with full_precision():
             x, sets, model = (
-                jnp.asarray(x, jnp.float64),
+                as_inputs(jnp.asarray(x), jnp.float64),
                 Sets.of(self.system.problem),
                 self.expansion,
             )
@@ -234,6 +243,9 @@ class AbstractLinearised(AbstractTheory):
 
         Returns:
             The weights, float64.
+
+        Raises:
+            ValueError: for a loss without closed form.
         """
         weights = sample_weights(self.system, 0)[0] if weights is None else weights
         found, _ = self._course(weights, time, order)

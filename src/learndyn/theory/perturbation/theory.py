@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks import DeepLinear, LinearTeacher, Xavier
-from learndyn.problems import SquaredLoss, TeacherStudent
+from learndyn.problems import Gaussian, SquaredLoss, TeacherStudent
 from learndyn.rules import SGD, NodePerturbation
 from learndyn.runtime.checks import a_kind, one_of, positive
 from learndyn.runtime.precision import compiled_in_float64
@@ -101,6 +101,8 @@ class PerturbationTheory(AbstractTheory):
             return Coverage("none", "the target is not a LinearTeacher")
         if not isinstance(problem.loss, SquaredLoss):
             return Coverage("none", f"the loss is {type(problem.loss).__name__}, not SquaredLoss")
+        if not isinstance(problem.inputs, Gaussian):
+            return Coverage("none", f"the inputs are {a_kind(problem.inputs)}, not Gaussian")
         if not np.allclose(problem.inputs.spectrum.values, 1.0, rtol=1e-9, atol=0):
             return Coverage("none", "the inputs are not white with unit variance")
         return Coverage("approximate", _left_out(system))

@@ -53,13 +53,18 @@ def draw(
 
 def project(spectrum: Spectrum, rows: Array) -> Array:
     """Gram matrices of rows (d, N) in every level, divided by N, (levels, d, d)."""
+    return grams(spectrum.counts, rows)
+
+
+def grams(counts: np.ndarray, rows: Array) -> Array:
+    """As `project`, for levels of these dimensions."""
     d, N = rows.shape
     # Levels of equal size need one batched product instead of one product per level.
-    if np.all(spectrum.counts == spectrum.counts[0]):
-        blocks = rows.reshape(d, spectrum.levels, -1).swapaxes(0, 1)
+    if np.all(counts == counts[0]):
+        blocks = rows.reshape(d, len(counts), -1).swapaxes(0, 1)
         return blocks @ blocks.swapaxes(1, 2) / N
     xp = np if isinstance(rows, np.ndarray) else jnp
-    edges = np.cumsum(spectrum.counts)[:-1]
+    edges = np.cumsum(counts)[:-1]
     return xp.stack([block @ block.T / N for block in xp.split(rows, edges, axis=1)])
 
 

@@ -1,0 +1,131 @@
+"""Curves of a training that others have logged: records, CSV files and TensorBoard's events."""
+
+import csv
+import os
+import pathlib
+from array import array
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from learndyn.records.events import scalars
+from learndyn.records.files import load
+
+STEP = ("step", "Step", "global_step", "iteration", "iter", "epoch")  # names of columns of steps
+SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": ","}
+EVENTS = "tfevents"  # in the names of TensorBoard's files
+KINDS = (
+    "a record (.nc) of `ld.save` or `ld.Recorder`, a .csv file with a line of names, "
+    "or an event file of TensorBoard"
+)
+CUT_OFF = "The file ends within an entry, which is left out: it is cut off, or still being written."
+
+
+class Curve(NamedTuple):
+    """Values at increasing steps."""
+
+    steps: np.ndarray
+    values: np.ndarray
+
+    def at(self, steps: np.ndarray) -> np.ndarray:
+        """The last known value at each of some steps; NaN before the first."""
+        place = np.searchsorted(self.steps, steps, side="right") - 1
+        return np.where(place >= 0, self.values[np.maximum(place, 0)], np.nan)
+
+
+class Logged(NamedTuple):
+    """The curves of a file.
+
+    Attributes:
+        curves: name → curve.
+        remark: what is wrong with the file, in a sentence; or empty.
+    """
+
+    curves: Mapping[str, Curve]
+    remark: str = ""
+
+
+def read_curves(path: str | os.PathLike[str]) -> Logged:
+    """The curves in a record, in the columns of a CSV file, or in a TensorBoard event file.
+
+    Steps are sorted; of several entries of one step, the last one holds, as where a training was
+    resumed. Empty cells of a CSV file are left out, and so are columns that are not numbers. The
+    column of steps is called step, global_step, iteration, iter or epoch; without one, rows count.
+
+    Args:
+        path: the file; how to read it follows from its name.
+
+    Returns:
+        Name → steps and values, and a remark.
+
+    Raises:
+        ValueError: for a file without curves, one that cannot be read, or of another kind.
+    """
+    path = pathlib.Path(path)
+    remark = ""
+    try:
+        if EVENTS in path.name:
+            found, whole = scalars(path.read_bytes())
+            remark = "" if whole else CUT_OFF
+        elif path.suffix.lower() == ".nc":
+            found = _record(path)
+        elif path.suffix.lower() in SEPARATORS:
+            found = _table(path)
+        else:
+            raise ValueError(f"its name ends in {path.suffix!r}")
+        curves = {name: _sorted(*each) for name, each in found.items()}
+        if not any(len(curve.steps) for curve in curves.values()):
+            raise ValueError("no numbers with a name are in it")
+    except (ValueError, OSError, csv.Error) as error:
+        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
+        text = str(why).partition("\n")[0]
+        raise ValueError(f"file: got {path.name!r} ({text}); allowed is {KINDS}") from None
+    return Logged(curves, remark)
+
+
+def _sorted(steps, values) -> Curve:
+    """By increasing step; of several entries of a step, the last."""
+    steps, values = np.asarray(steps, float), np.asarray(values, float)
+    known = np.isfinite(steps)
+    steps, values = steps[known][::-1], values[known][::-1]
+    steps, last = np.unique(steps, return_index=True)
+    return Curve(steps, values[last])
+
+
+def _record(path: pathlib.Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    try:
+        record = load(path)
+    except ValueError as error:  # the reason stands in brackets
+        raise ValueError(str(error).partition("(")[2].partition(")")[0] or "damaged") from None
+    curves = {str(n): v for n, v in record.data_vars.items() if "time" in v.dims}
+    first = {n: v.isel(run=0) if "run" in v.dims else v for n, v in curves.items()}
+    steps = (record["step"] if "step" in record.coords else record["time"]).values
+    return {n: (steps, v.values) for n, v in first.items() if v.ndim == 1 and v.dtype.kind in "fiu"}
+
+
+def _table(path: pathlib.Path) -> dict[str, tuple[array, array]]:
+    """The columns of numbers of a table, each with the steps of its entries."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.reader(file, delimiter=SEPARATORS[path.suffix.lower()])
+        names = [name.strip() for name in next(rows, [])]
+        step = next((names.index(name) for name in STEP if name in names), None)
+        columns = {i: (array("d"), array("d")) for i in range(len(names)) if i != step}
+        for count, row in enumerate(rows):
+            at = _number(row[step]) if step is not None and step < len(row) else count
+            for i in tuple(columns):
+                cell = row[i].strip() if i < len(row) else ""
+                value = _number(cell)
+                if cell and value is None:
+                    del columns[i]  # a column of texts
+                elif value is not None and at is not None and (step is None or step < len(row)):
+                    columns[i][0].append(at)
+                    columns[i][1].append(value)
+    return {names[i]: column for i, column in columns.items() if names[i]}
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""Committees on mixtures of Gaussians, and committees with several outputs."""
