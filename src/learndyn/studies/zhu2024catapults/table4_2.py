@@ -116,12 +116,12 @@ def draw(data: xr.Dataset) -> Figure:
         match = data["match"].sel(loss=loss)
         axis.bar(place, match, 0.2, color=color, label=f"loss of {label}")
         for x, count in zip(place, data["increases"].sel(loss=loss).values, strict=True):
-            axis.text(x, 2, f"of {int(count)}", ha="center", fontsize=7, color="w")
+            axis.text(x, 2, f"of {int(count)}", ha="center", color="w")
     axis.hlines(data["base"], at - 0.4, at + 0.4, color="k", ls=":", label="base rate: all steps")
     axis.set_xticks(at, [f"{n}, {RATES[n]:g} η_crit" for n in names])
     axis.set(ylabel="increases with η > η_crit(batch), %", ylim=(0, 125))
-    axis.set_title(data.attrs["data"], fontsize=9)
-    legend(axis, ncols=2, fontsize=7, loc="upper right")
+    axis.set_title(data.attrs["data"])
+    legend(axis, ncols=2, loc="upper right")
     return figure
 
 
