@@ -31,7 +31,7 @@ LONG = {
     "test_theory.py::test_flow_of_weights_against_reference[SGD]",
     "test_theory.py::test_flow_of_weights_against_reference[sqrtNGD-d]",
     "test_theory.py::test_drift_is_the_average_of_real_steps[2-linear]",
-    "test_watching.py::test_what_is_watched_is_what_the_probes_say[schedule]",
+    "test_watching.py::test_watched_values_equal_those_of_the_probes[schedule]",
     "test_watching.py::test_the_examples_and_the_rate_of_a_step_explain_it[schedule]",
     "test_starting.py::test_law_of_the_state_is_that_of_sampled_weights[init1-counts2]",
     *(

@@ -73,6 +73,7 @@ def test_docstrings_become_markup(part):
     plain = part("docstrings").plain
     assert plain("of `f(x)` and `g(x)`.") == "of ``f(x)`` and ``g(x)``."
     assert plain("`System`s") == ":py:obj:`System <learndyn.System>`\\ s"
+    assert plain("see docs/formats.md.") == "see :doc:`/formats`."
     assert plain("w_ and **kwargs") == r"w\_ and \*\*kwargs"
 
 

@@ -284,7 +284,7 @@ def test_a_theory_of_ones_own(registered):
     assert found.verdict == "deviates"
 
 
-def test_what_a_theory_of_ones_own_does_not_know_is_refused(registered):
+def test_an_own_theory_refuses_what_it_does_not_know(registered):
     system = ld.System(Target(2.0), Decay(), Step(0.05))
     with pytest.raises(ValueError, match="fluctuations: got True, but the mean gap theory states"):
         ld.solve(system, [0, 1], fluctuations=True)
@@ -344,7 +344,7 @@ class Nameless(MeanGap):
         return {**super().observe(state), "more": state.gap}
 
 
-def test_what_does_not_do_what_it_must_is_told(registered):
+def test_the_checks_find_what_is_wrong(registered):
     with pytest.raises(AssertionError, match=r"outputs: got \(5, 2, 1\), stated is \(3, 1\)"):
         testing.check_network(Wider(), (2, 1))
     with pytest.raises(AssertionError, match=r"a step made .*float64.* into float32"):

@@ -28,7 +28,7 @@ def test_no_public_name_is_that_of_a_room():
         assert isinstance(getattr(ld, name), types.ModuleType), name
 
 
-def test_what_is_not_there_is_said_as_usual():
+def test_an_unknown_name_raises_attribute_error():
     with pytest.raises(AttributeError, match="module 'learndyn' has no attribute 'nothing'"):
         _ = ld.nothing
 

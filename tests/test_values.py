@@ -46,7 +46,7 @@ def test_a_start_from_a_state_can_be_sent_before_its_weights_are_made():
     np.testing.assert_array_equal(sent(begin).weights, begin.weights)
 
 
-def test_what_else_is_public_can_be_sent():
+def test_other_public_values_can_be_pickled():
     system = SYSTEMS["committee"]
     theory, begin = ld.theory_of(system), ld.start(system)
     record = ld.solve(system, [0, 1], start=begin)

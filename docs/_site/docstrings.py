@@ -5,6 +5,7 @@ import re
 from . import names
 
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)(?!_)")
+PAGE = re.compile(r"\bdocs/(\w+)\.md\b")
 
 
 def process(app, what, name, each, options, lines: list[str]) -> None:
@@ -34,7 +35,8 @@ def plain(line: str) -> str:
         text = parts[index]
         if "``" not in text:
             text = re.sub(r"(?<!\\)([*|])", r"\\\1", text)
-        parts[index] = re.sub(r"(?<=\w)_(?=[^\w`]|$)", r"\\_", text)
+        text = re.sub(r"(?<=\w)_(?=[^\w`]|$)", r"\\_", text)
+        parts[index] = PAGE.sub(r":doc:`/\1`", text)
     for index in range(1, len(parts), 2):
         address = names.addresses().get(parts[index])
         code = f":py:obj:`{parts[index]} <{address}>`" if address else f"``{parts[index]}``"

@@ -101,7 +101,7 @@ def test_divergence_is_reported_at_its_step(bad):
     assert find_catapults(np.r_[1.0, bad, bad]).diverged_at == 1
 
 
-def test_a_rise_without_return_is_no_spike():
+def test_a_rise_that_does_not_return_is_not_a_spike():
     found = find_catapults(np.r_[np.linspace(1, 0.5, 30), np.full(30, 5.0)])
     assert not found.spikes and found.unreturned == 29
 

@@ -45,7 +45,7 @@ def test_a_true_theory_agrees():
     assert "largest |z|" in found.reason and found.runs == 20
 
 
-def test_what_is_compared_is_labelled():
+def test_compared_variables_are_labelled():
     attributes = {"long_name": "loss", "units": "J"}
     theory = THEORY.assign(error=THEORY.error.assign_attrs(attributes))
     found = ld.compare(theory, noisy(3, 0.1))
@@ -144,7 +144,7 @@ def test_rounding_of_a_small_variable_is_that_of_the_large_terms_it_is_made_of()
     assert ld.compare(theory, with_small(run, 1e-12)).verdict == "deviates"
 
 
-def test_what_a_test_could_have_seen():
+def test_the_detectable_deviation_is_stated():
     found = ld.compare(PREDICTED, noisy(4, 0.02))
     # The curve's largest value is 1, the standard error 0.02 / √4.
     assert found.detectable == pytest.approx(found.allowed_z * 0.01)
@@ -233,7 +233,7 @@ def test_divergence_counts():
 def test_times_are_matched():
     later = record(np.stack([CURVE[::2]] * 2), times=TIMES[::2])
     assert ld.compare(THEORY, later).sizes["time"] == 3
-    with pytest.raises(ValueError, match="shares no time"):
+    with pytest.raises(ValueError, match="no time of the theory"):
         ld.compare(THEORY, record(np.stack([CURVE] * 2), times=TIMES + 0.05))
     with pytest.raises(ValueError, match="no variable"):
         ld.compare(THEORY, later.rename(error="loss"))

@@ -68,7 +68,7 @@ def test_curves_without_another_plateau_are_measured_from_their_first_value():
         assert found == fell and np.isfinite(found)
 
 
-def test_a_curve_that_ends_flat_is_told():
+def test_a_curve_that_ends_flat_warns():
     with pytest.warns(UserWarning, match="ends flat at 0.1; where that is a plateau, a longer"):
         found, fell = escape_of(np.exp(-TIMES) + 0.1)
     assert found == fell

@@ -141,9 +141,7 @@ def test_a_theory_of_another_package_covers_and_gives_its_reasons(tmp_path, inst
         ("learndyn.studies", "saad1995online = pathlib", "there are studies of learndyn"),
     ],
 )  # fmt: skip
-def test_what_is_no_study_and_no_theory_is_left_out_with_a_warning(
-    tmp_path, install, group, point, said
-):
+def test_invalid_entry_points_are_left_out_with_a_warning(tmp_path, install, group, point, said):
     copy = "class Copy(DeepLinearTheory):\n    name = 'committee'\n"
     text = f"from learndyn.theory import DeepLinearTheory\n\n{copy}"
     (tmp_path / "smith2027theory.py").write_text(text)
@@ -163,7 +161,7 @@ def test_a_new_theory_fails_until_it_covers_something(tmp_path, capsys, install)
         test["test_it_covers_the_system"](system())
 
 
-def test_what_is_there_is_not_overwritten_and_names_are_checked(tmp_path, capsys):
+def test_existing_files_are_not_overwritten_and_names_are_checked(tmp_path, capsys):
     root, _ = made(tmp_path, capsys, "study", "smith2027width/fig1")
     (root / "pyproject.toml").write_text("mine")
     out = ["--out", str(tmp_path)]

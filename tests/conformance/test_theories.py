@@ -161,7 +161,7 @@ def test_orders_that_a_theory_does_not_have_are_refused(system):
         ld.theory_of(system).dynamics("loud")
 
 
-def test_a_step_that_renews_a_level_is_no_limit():
+def test_a_step_that_renews_a_level_is_only_approximate():
     system = committee("erf", ld.PowerLaw(60, 60, 1.0), eta=2.0)
     found = ld.theory_of(system).covers(system)
     assert found.level == "approximate" and "order='finite'" in found.reason

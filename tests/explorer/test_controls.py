@@ -14,7 +14,7 @@ ODD = [None, True, "many", [1], {}, math.nan, math.inf, -math.inf, 10**400, -1e9
 
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
-def test_starts_are_allowed_and_odd_values_refused_in_one_line(page):
+def test_starting_values_are_valid_and_invalid_ones_are_refused(page):
     values = starts(page.controls)
     assert checked(page.controls, values) == values
     for name, control in page.controls.items():

@@ -98,7 +98,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_read_is_one_sentence(tmp_path, name):
+def test_unreadable_files_are_explained_in_one_sentence(tmp_path, name):
     with pytest.raises(ValueError, match=r"\A[^\n]+\Z") as error:
         shown(tmp_path, name, BAD[name])
     assert str(tmp_path) not in str(error.value)

@@ -96,7 +96,7 @@ def test_one_axis_has_one_unit_of_time(pair):
         ld.plot(theory, steps, same_system=False)
 
 
-def test_what_is_no_record_is_refused(pair):
+def test_other_objects_than_records_are_refused(pair):
     for given in (pair[0].isel(time=0), pair[0][["outcome"]]):
         with pytest.raises(ValueError, match="record: got no coordinate 'time'; allowed"):
             ld.plot(given)
@@ -104,7 +104,7 @@ def test_what_is_no_record_is_refused(pair):
         ld.plot(pair[0], pair[1].drop_vars(["time", "step"]))
 
 
-def test_what_holds_no_numbers_of_time_is_refused_or_left_out():
+def test_variables_without_numbers_over_time_are_refused_or_left_out():
     good = xr.Dataset({"e": ("time", np.ones(4))}, {"time": np.arange(4.0)})
     days = np.arange(4).astype("datetime64[D]")
     for bad, said in (
@@ -182,7 +182,7 @@ def test_logarithmic_axes_show_no_point_that_has_no_place_there(pair):
         assert np.all(band.get_paths()[0].vertices[:, 0] > 0)
 
 
-def test_what_is_read_now_and_then_is_drawn_where_it_was_read():
+def test_values_read_now_and_then_are_drawn_where_they_were_read():
     recorder = ld.Recorder({"size": lambda model: model.weights.max()}, every=40)
     for step in range(121):
         model = ld.Model(ld.Committee(1, "linear"), np.full((1, 2), 1.0 + step))

@@ -56,7 +56,7 @@ def _hashable(line):
     return line
 
 
-def test_texts_are_axes_too_and_what_is_not_finished_is_blank():
+def test_axes_of_strings_and_unfinished_points():
     named = DATA.isel(eta=slice(2)).assign_coords(eta=["small", "large"])
     figure = ld.plot(named.where(named["beta"] > 1), x="eta", y="beta", value="error")
     ticks = [text.get_text() for text in figure.axes[0].get_xticklabels()]

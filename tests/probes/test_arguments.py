@@ -67,7 +67,7 @@ def test_they_are_refused_while_tracing_too(x):
     assert "read_between_pieces" not in record.attrs
 
 
-def test_rounding_is_no_dependence():
+def test_rounding_does_not_count_as_dependence():
     """A deep and wide network in float32 on examples of very different sizes, and at kinks."""
     module = eqx.nn.MLP(40, 7, 300, 6, key=jax.random.key(0))
     x = RNG.normal(size=(50, 40)) * 10.0 ** RNG.integers(-6, 6, size=(50, 1))

@@ -18,7 +18,7 @@ def drawn(width, seed=0, activation="tanh"):
     return ld.Model(network, network.sample(np.random.default_rng(seed), (3,)))
 
 
-def test_what_is_linear_in_its_weights_stays_itself():
+def test_a_linear_network_equals_its_linearisation():
     model = drawn(8)
     twin = ld.Model(ld.linearise(model), model.weights)
     found = p.linearity(twin, X, Y, ld.GradientDescent(0.5), 50)
@@ -95,7 +95,7 @@ def test_an_equinox_module_and_labels():
     assert found.distance[0] == 0 and 0 < found.largest < 1 and found.curvature > 0
 
 
-def test_what_has_learned_its_data_does_not_move():
+def test_a_network_without_loss_does_not_move():
     model = drawn(4)
     found = p.linearity(model, X, model.outputs(X), ld.GradientDescent(0.1), 3)
     assert found.holds and found.largest == 0

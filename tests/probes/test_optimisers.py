@@ -254,7 +254,7 @@ def test_batches_have_rates_of_their_own():
         ),
     ],
 )
-def test_what_cannot_be_read_is_one_line(optimiser, line):
+def test_unreadable_optimisers_raise_a_one_line_error(optimiser, line):
     with pytest.raises(ValueError) as error:
         critical_learning_rate(MODEL, X, Y, optimiser=optimiser())
     assert line in str(error.value) and "\n" not in str(error.value)

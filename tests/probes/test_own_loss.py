@@ -59,6 +59,6 @@ def test_losses_against_dense_derivatives(name):
     "loss",
     [lambda f, y: ((f - y) ** 2).mean(), lambda f, y: (f - y) ** 2, lambda f: f, "huber", print],
 )
-def test_a_mean_and_what_is_no_loss_are_one_line(loss):
+def test_means_and_other_functions_raise_a_one_line_error(loss):
     with pytest.raises(ValueError, match=r"\Aloss: [^\n]*allowed[^\n]*\Z"):
         p.hessian_top(FLAT, X, Y, loss=loss)

@@ -62,7 +62,7 @@ def test_batches_leave_out_the_kernel(capsys):
     assert "not computed:" in " ".join(capsys.readouterr().out.split())
 
 
-def test_what_does_not_fit_or_has_no_meaning_is_left_out_with_a_word(capsys, monkeypatch):
+def test_quantities_that_do_not_apply_are_left_out_with_a_reason(capsys, monkeypatch):
     table = np.linspace(-1, 1, 12).reshape(4, 3)
     tokens, labels = RNG.integers(4, size=(6, 2)), RNG.integers(3, size=(6, 2))
     model = ld.Model(ld.Network(None, lambda w, x: jnp.sin(w[x["tokens"]])), table)

@@ -74,7 +74,7 @@ def test_the_examples_and_the_rate_of_a_step_explain_it(rule):
         np.testing.assert_allclose(then["w"] - now["w"], expected, rtol=1e-6, atol=1e-9)
 
 
-def test_what_is_watched_is_what_the_probes_say(rule):
+def test_watched_values_equal_those_of_the_probes(rule):
     """Every row, against kernel, split and critical rate of the weights and batch of its step."""
     seen, record = run(rule, Seen()), run(rule, ld.probes.Watched(s=2))
     loss = ld.SquaredLoss(1.0)

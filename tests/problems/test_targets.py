@@ -44,7 +44,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("where", [in_data_set, in_probe])
 @pytest.mark.parametrize(("outputs", "y", "loss", "said"), REFUSED.values(), ids=REFUSED)
-def test_what_would_be_misread_is_refused_in_one_line(outputs, y, loss, said, where):
+def test_ambiguous_targets_are_refused_in_one_line(outputs, y, loss, said, where):
     with pytest.raises(ValueError, match=r"\Ay: [^\n]*\Z") as caught:
         where(outputs, np.asarray(y), loss)
     assert said in str(caught.value)

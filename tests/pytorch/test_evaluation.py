@@ -502,7 +502,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("name", UNFIT)
-def test_what_cannot_be_probed_is_refused_in_one_line(name):
+def test_modules_that_cannot_be_probed_are_refused_in_one_line(name):
     torch.manual_seed(0)
     make, why = UNFIT[name]
     module = make()

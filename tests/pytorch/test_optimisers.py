@@ -166,7 +166,7 @@ def test_adamw_of_releases_whose_groups_do_not_name_its_decay():
         (lambda m: broken(m), "optimiser: got a state with NaN or infinities"),
     ],
 )
-def test_what_cannot_be_read_is_one_line(made, line):
+def test_unreadable_optimisers_raise_a_one_line_error(made, line):
     module = module_of()
     with pytest.raises(ValueError) as error:
         rate_of(module, made(module))

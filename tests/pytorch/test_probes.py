@@ -125,7 +125,7 @@ def test_hessians_with_weight_norm(dim):
     close(operator @ np.eye(len(expected)), expected)
 
 
-def test_what_is_read_off_the_kernel(case):
+def test_quantities_that_follow_from_the_kernel(case):
     values = np.linalg.eigvalsh(case.kernel)[::-1]
     close(p.ntk_spectrum(case.module, case.x), values)
     close(p.pl_constant(case.module, case.x), values[-1], values)

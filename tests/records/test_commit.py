@@ -35,7 +35,7 @@ def test_changes_outside_of_the_named_files_do_not_count(checkout):
     assert commit(folder / "src", of=".") == f"{head}-dirty"
 
 
-def test_outside_of_a_checkout_there_is_none(tmp_path):
+def test_there_is_no_commit_outside_a_checkout(tmp_path):
     assert commit(tmp_path) == commit(tmp_path / "missing") == ""
     assert commit_of(len) == ""
 

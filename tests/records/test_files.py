@@ -78,7 +78,7 @@ def test_a_writer_that_fails_is_one_line(tmp_path):
     assert names(tmp_path) == []
 
 
-def test_what_a_killed_process_left_is_swept(tmp_path):
+def test_leftovers_of_a_killed_process_are_removed(tmp_path):
     writer = "import sys, os, time; from learndyn.records import whole_file as w\n"
     writer += "with w(sys.argv[1]) as part: part.write_text('half'); os.kill(os.getpid(), 9)"
     for name in ("x.txt", "y.txt"):
@@ -160,7 +160,7 @@ def test_a_file_keeps_its_owner_where_that_is_allowed(tmp_path):
     assert (path.stat().st_uid, path.stat().st_gid) == (12345, 12346)
 
 
-def test_what_is_no_regular_file_or_read_only_is_left_alone(tmp_path, monkeypatch):
+def test_read_only_and_special_files_are_left_alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the path of a socket is short
     os.mkfifo("pipe")
     with socket.socket(socket.AF_UNIX) as server:
@@ -201,7 +201,7 @@ def test_a_device_is_left_alone(tmp_path, monkeypatch):
     assert path.read_text() == "kept"
 
 
-def test_what_is_opened_lazily_is_saved_also_beside_a_client_of_dask(tmp_path):
+def test_lazy_records_are_saved_beside_a_dask_client(tmp_path):
     RECORD.chunk(time=100).to_zarr(tmp_path / "store", consolidated=False)
     with xr.open_zarr(tmp_path / "store", consolidated=False) as lazy:
         ld.save(lazy, tmp_path / "alone.nc")
@@ -257,7 +257,7 @@ def test_a_variable_that_netcdf_cannot_hold_is_named(tmp_path, name, values):
     assert str(raised.value).startswith(f"record: got the variable {name!r}, which NetCDF cannot")
 
 
-def test_what_is_no_whole_record_is_one_line(tmp_path):
+def test_an_incomplete_record_raises_a_one_line_error(tmp_path):
     ld.save(RECORD, tmp_path / "whole.nc")
     content = (tmp_path / "whole.nc").read_bytes()
     broken = {

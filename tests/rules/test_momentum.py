@@ -42,7 +42,7 @@ def test_theories_of_other_networks_refuse_momentum():
         ld.theory_of(system)
 
 
-def test_what_would_lose_the_momentum_refuses_it():
+def test_rules_that_would_lose_the_momentum_refuse_it():
     rule = ld.SGD(0.1, momentum=0.5)
     with pytest.raises(ValueError, match="estimator: got SGD with momentum"):
         ld.Optax(optax.sgd(0.1), estimator=rule)

@@ -48,6 +48,6 @@ def test_constructors_agree(kind, name):
             made(kind, name, value)
 
 
-def test_what_has_no_bounds_is_said():
+def test_a_constructor_without_bounds_is_refused():
     with pytest.raises(ValueError, match=r"\Aconstructor: got solve; allowed are Committee, "):
         ld.bounds_of(ld.solve)

@@ -66,7 +66,7 @@ def test_the_next_process_does_not_compile(tmp_path):
     assert len({error for _, error in first + second}) == 1
 
 
-def test_what_is_in_use(tmp_path, settings):
+def test_the_folder_in_use_is_filled(tmp_path, settings):
     folder = ld.cache(tmp_path / "new")
     assert folder.is_dir() and folder.parent == tmp_path / "new"
     assert jax.config.jax_compilation_cache_dir == str(folder)

@@ -15,7 +15,7 @@ def test_seeds(value):
 @pytest.mark.parametrize(
     "value", [-1, 2**63, np.int32(-1), np.uint64(2**63), True, np.True_, 1.0, "1", None, [1]]
 )
-def test_what_is_no_seed(value):
+def test_invalid_seeds_are_refused(value):
     with pytest.raises(
         ValueError, match=r"^key: got .*; allowed is an integer from 0 to 2\^63 − 1$"
     ):

@@ -23,7 +23,7 @@ def compiled(functions):
     return len(count), found
 
 
-def test_what_was_closed_over_is_looked_up_anew():
+def test_closed_over_values_are_looked_up_anew():
     factor = [np.full(3, 2.0)]
     given = lambda x: {"y": x * factor[0]}
     first = Traced(given, LIKE)

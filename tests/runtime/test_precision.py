@@ -31,7 +31,7 @@ def test_probes_compute_so():
     assert seen == ["highest"] and now() is None
 
 
-def test_who_asks_for_another_precision_gets_it():
+def test_an_explicit_precision_is_respected():
     with jax.default_matmul_precision("default"), full_precision():
         assert not precision_of(lambda x: x @ x)
 

@@ -49,7 +49,7 @@ def test_many_starts_count_as_runs():
         ld.simulate(system, [0], starts=starts, runs=999_999)
 
 
-def test_what_a_run_takes_beside_its_values_counts(monkeypatch):
+def test_memory_beside_the_values_counts(monkeypatch):
     monkeypatch.setattr(memory, "memory", lambda: 2**30)
     monkeypatch.setattr(memory, "MOST_RUNS", 2**30)
     memory.require_memory_for_record(2**19, 2, [np.zeros(9)])

@@ -54,7 +54,7 @@ def test_probes_are_traced_where_they_can_be():
     assert "read_between_pieces" not in again.attrs
 
 
-def test_what_has_diverged_is_not_shown_to_probes():
+def test_probes_do_not_see_diverged_weights():
     it = committee_system(eta=4.0, activation="quadratic")
     probes = {"largest": lambda model: np.linalg.svd(np.asarray(model.weights))[1][0]}
     record = ld.simulate(it, [0, 5, 20], runs=2, probes=probes, method="direct")

@@ -185,7 +185,7 @@ def _deep():
         (system, {"probes": {"norms": lambda model: 0.0}}, "probes: got 'norms' with 'reduced'"),
     ],
 )
-def test_what_it_cannot_represent_is_said_in_one_line(make, options, said):
+def test_unsupported_systems_are_refused_in_one_line(make, options, said):
     with pytest.raises(ValueError, match=r"\A[^\n]*\Z") as caught:
         run(make(), [1], **options)
     assert said in str(caught.value) and "'direct'" in str(caught.value)

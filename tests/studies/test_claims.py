@@ -68,7 +68,7 @@ def test_an_erratum_needs_its_corrected_value():
         ({"tolerance": None}, "tolerance: got None with why_open ''; allowed"),
     ],
 )
-def test_what_a_claim_may_not_be(change, said):
+def test_invalid_claims_are_refused(change, said):
     given = {"tolerance": 0.1, "tolerance_from": "theory"} | change
     with pytest.raises(ValueError, match=re.escape(said)):
         Claim("s", "Eq. 1", "=", 1.0, 1.0, **given)
@@ -210,6 +210,6 @@ def test_a_sentence_is_filled_in_and_recognised():
         (lambda: claim("{x}", "E", because="b").at_most(1, 1), "statement: got '{x}'; allowed"),
     ],
 )
-def test_what_a_sentence_may_not_be(make, said):
+def test_invalid_sentences_are_refused(make, said):
     with pytest.raises(ValueError, match=re.escape(said)):
         make()

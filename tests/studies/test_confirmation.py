@@ -56,7 +56,7 @@ def test_other_numbers_do_not_and_are_named(folder, monkeypatch, now, why):
     assert found.text == words and list(found.changed.values()) == [why]
 
 
-def test_a_change_far_from_where_the_verdict_turns_is_none(folder, monkeypatch):
+def test_a_change_far_from_the_threshold_is_ignored(folder, monkeypatch):
     """The tolerance is 0.1, so that a tenth of the distance to its end is 0.01."""
     for measured, same in ((1.009, True), (0.991, True), (1.011, False)):
         monkeypatch.setattr(confirmation, "_quick", lambda *_, m=measured: claims(measured=m))

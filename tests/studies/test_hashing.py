@@ -16,7 +16,7 @@ def compute(params, report):
 """
 
 
-def test_words_do_not_enter():
+def test_descriptions_do_not_change_the_hash():
     reworded = CODE.replace("α → ∞", "a limit").replace("A title", "Another").replace("data", "x")
     reworded = reworded.replace("a comment, λ", "why").replace("LIMIT = 3.0\n", "LIMIT  =  3.0\n\n")
     reworded = reworded.replace('"panel"}', '"panel", "seeds": "seed"}')
@@ -24,7 +24,7 @@ def test_words_do_not_enter():
     assert "no comment, λ" in hashing._code(CODE) and "LIMIT = 3.0" in hashing._code(CODE)
 
 
-def test_what_is_computed_does():
+def test_code_changes_the_hash():
     for old, new in (("3.0", "4.0"), ("no comment", "no"), ("return name, ", "return ")):
         assert hashing._code(CODE.replace(old, new)) != hashing._code(CODE)
 

@@ -22,7 +22,7 @@ def test_without_the_training_file_the_test_file_is_split_and_named(tmp_path, mo
     assert _tasks.motor("sarcos", 5).name == "SARCOS, 5 rows to train, 20 to test"
 
 
-def test_what_needs_no_file_says_what_it_is():
+def test_tasks_without_files_say_what_they_are():
     task = _tasks.motor("teacher", 100)
     assert "not SARCOS" in task.name and task.problem.x.shape == (100, 21)
     digits = _tasks.images("digits", 50, flat=False)

@@ -39,7 +39,7 @@ def check_claims(ran, found):
     assert [row["name"] for row in said["claims"] if "listed" in row] == list(listed)
 
 
-def test_what_a_study_lists_is_of_its_presets_and_has_a_reason():
+def test_listed_failures_are_of_presets_and_have_reasons():
     for name in registry.names():
         study = registry.find(name)
         for preset, listed in getattr(study, "FAILS", {}).items():

@@ -106,7 +106,7 @@ def test_a_key_at_which_the_study_breaks_off_holds_nothing(study, tmp_path):
     assert [row["count"] for row in kept(tmp_path)["table"]] == [2, 2, 1]
 
 
-def test_where_no_key_comes_out_the_input_is_bad(study, tmp_path):
+def test_replication_without_any_valid_key_is_bad_input(study, tmp_path):
     said = learndyn("replicate", "p/f", "--keys", 1, "--first", 5000, "--out", tmp_path)
     assert isinstance(said.exception, ValueError)
     assert str(said.exception) == "p/f: every key failed; key 5000: ValueError: a singular draw"

@@ -46,7 +46,7 @@ def check(data):
     ]
 
 
-def test_what_cannot_fail_is_found():
+def test_claims_that_cannot_fail_are_found():
     assert sensitivity.unturned(check, DATA) == ["it is positive"]
     by = sensitivity.turned(check, DATA)
     assert set(by) == {"it is one", "it is positive"}

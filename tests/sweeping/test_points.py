@@ -144,7 +144,7 @@ def test_a_version_sees_arguments_and_closures_and_no_comments():
     assert functions.version(lambda x: x) != functions.version(lambda x: 2 * x)
 
 
-def test_what_cannot_be_sent_is_one_line():
+def test_functions_that_cannot_be_sent_raise_a_one_line_error():
     lock = threading.Lock()
     with pytest.raises(ValueError, match="function: cannot be sent to a worker") as error:
         functions.packed(lambda a: lock)

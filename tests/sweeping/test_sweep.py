@@ -249,7 +249,7 @@ def _rate(system, a):
     return xr.Dataset({"y": FACTOR * a * float(system.learning_rate)})
 
 
-def test_what_is_no_sweep_is_refused_and_kept(run, tmp_path):
+def test_other_stores_are_refused_and_left_alone(run, tmp_path):
     store = tmp_path / "s.zarr"
     zarr.open_group(str(store)).create_array("mine", shape=(3,), dtype="f8")[:] = 7
     with pytest.raises(ValueError, match=r"s.zarr' holds something else; allowed is a new"):
@@ -340,7 +340,7 @@ def test_bad_options_are_one_line(run, options, said):
     assert str(error.value).startswith(said)
 
 
-def test_progress_is_told(run):
+def test_progress_is_reported(run):
     seen = []
     run(line, {"a": [1, 2, 3], "b": [0.0]}, progress=seen.append)
     assert seen == sorted(seen) and seen[0] == 0 and seen[-1] == 1

@@ -75,7 +75,7 @@ def test_spectra_are_exact_and_power_laws_are_seen(exponent):
         assert (f"PowerLaw(12, 3, {exponent})" in text) == law
 
 
-def test_what_no_text_contains_is_said():
+def test_systems_without_a_text_are_refused_with_the_reason():
     network = ld.Committee(2, lambda h: jnp.sin(h))
     system = ld.System(committee().problem, network, ld.SGD(0.1))
     with pytest.raises(ValueError, match=r"\Asystem: got one whose text lacks .*allowed is all"):

@@ -50,7 +50,7 @@ def test_lambdas_are_told_apart_and_not_rebuilt():
         ld.System.from_json(one.to_json(), trusted=True)
 
 
-def test_what_a_function_closes_over_counts():
+def test_values_in_closures_change_the_text():
     def scaled(factor):
         return lambda w, x: factor * (x @ w)
 
@@ -181,7 +181,7 @@ def test_damaged_text_is_one_line(text):
 
 
 @pytest.mark.parametrize("text", ["", "{", "3", "[]", '{"kind": "SGD", "learning_rate": 3}'])
-def test_what_is_no_system_is_one_line(text):
+def test_text_that_is_not_a_system_raises_a_one_line_error(text):
     with pytest.raises(ValueError, match=r"\Atext: got [^\n]*; allowed is [^\n]*\Z"):
         ld.System.from_json(text)
 

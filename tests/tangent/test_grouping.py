@@ -109,7 +109,7 @@ def test_functions_of_users(apply):
     assert found == expected
 
 
-def test_what_a_bias_is_worth_at_its_product():
+def test_a_bias_is_grouped_with_its_product():
     network = ld.MLP([3, 4, 2], "tanh", bias=True)
     layers = layers_of(network, network.sample(np.random.default_rng(0), (3,)), X)
     bias = np.arange(4.0)

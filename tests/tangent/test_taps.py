@@ -146,7 +146,7 @@ def own_derivative(w, x):
         (lambda w, x: ld.tap("a", ld.tap("a", x)), {}, "tap: got 'a' twice"),
     ],
 )
-def test_what_cannot_be_is_one_line(network, taps, said):
+def test_impossible_taps_raise_a_one_line_error(network, taps, said):
     with pytest.raises(ValueError, match=r"\A[^\n]*\Z") as caught:
         ld.forward(network, W, X, taps)
     assert said in str(caught.value)

@@ -124,7 +124,7 @@ def test_damping_keeps_the_hyperbolas():
 
 
 @pytest.mark.parametrize("power, blocks", RULES)
-def test_what_has_no_coupling_does_not_move(power, blocks):
+def test_uncoupled_modes_do_not_move(power, blocks):
     sigma = np.array([[0.0, 0.5, 0.8], [0.0, 0.0, 0.8], [0.0, 0.0, 0.0]])
     found = modes.velocity(sigma, np.ones(3), power=power, blocks=blocks)
     assert found[0, 0] > 0  # one vanishing strength does not freeze a mode

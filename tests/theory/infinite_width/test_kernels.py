@@ -124,7 +124,7 @@ def test_single_networks_approach_as_one_over_the_root_of_the_width(activation):
     assert abs(np.log(spread[1] / spread[0]) / np.log(4) + 0.5) < 0.45
 
 
-def test_what_has_no_limit_is_refused():
+def test_networks_without_a_limit_are_refused():
     with pytest.raises(ValueError, match="network: got the output map 'softmax'"):
         ld.infinite(ld.MLP([3, 4, 2], "relu", output="softmax"))
     with pytest.raises(ValueError, match="network: got DeepLinear"):

@@ -68,7 +68,7 @@ def test_the_last_layer_learns_the_posterior_of_a_gaussian_process():
     np.testing.assert_allclose(late.test_output_variance, posterior, rtol=1e-6)
 
 
-def test_what_is_never_learned_is_stated():
+def test_the_unlearned_error_is_stated():
     """A linear network on more examples than dimensions: least squares is left over."""
     x, y = RNG.normal(size=(9, 3)), RNG.normal(size=9)
     system = wide(data=ld.Dataset(x, y), activation="linear")

@@ -89,6 +89,6 @@ def test_a_flow_is_the_limit_of_many_small_steps(law):
     np.testing.assert_allclose(gain(x, t, law) * x, 1 - wanted, rtol=1e-12)
 
 
-def test_what_diverges_is_infinite_without_a_warning():
+def test_divergence_gives_infinities_without_a_warning():
     assert np.isinf(factor(3.0, 10**6)) and np.isinf(gain(3.0, 10**6))
     assert factor(1.0, np.array([0, 1, 5])).tolist() == [1, 0, 0]

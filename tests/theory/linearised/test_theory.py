@@ -273,7 +273,7 @@ def test_arrays_of_your_function_keep_their_digits():
         w = w - 0.1 / 5 * A @ (x.T @ (x @ A.T @ w - y))
 
 
-def test_what_is_not_covered_says_why(twin, monkeypatch):
+def test_uncovered_systems_come_with_a_reason(twin, monkeypatch):
     system = twin(ld.GradientDescent(0.1))
     data, network = system.problem, system.network
     inner = ld.System(data, network.network, ld.GradientDescent(0.1))

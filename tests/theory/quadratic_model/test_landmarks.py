@@ -75,7 +75,7 @@ def test_small_catapults_are_the_limit():
     assert abs(marks_of(1e-9, 0.0, 1.0, 2.8)["small_delta_final_kernel"] - 1.2 / 2.8) < 1e-12
 
 
-def test_what_depends_on_the_start_too_much_is_left_out():
+def test_landmarks_that_depend_too_much_on_the_start_are_left_out():
     """By the map of each start alone: near ηλ = 4 a share of the last kernels is left out."""
     rng = np.random.default_rng(4)
     n, y = 60, 1.0
@@ -101,7 +101,7 @@ def test_what_depends_on_the_start_too_much_is_left_out():
     assert all("critical_learning_rate" in each for each in marks)
 
 
-def test_what_diverges_has_critical_rates_alone():
+def test_diverging_systems_have_critical_rates_only():
     """Beyond 4/λ, and below it with a target and a large curvature (a width of 10)."""
     for found in (marks_of(0.01, 0.0, 1.0, 4.3), marks_of(0.1, 1.0, -1.0, 3.3)):
         assert not COURSE & set(found)

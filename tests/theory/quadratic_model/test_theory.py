@@ -229,7 +229,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_does_not_close_is_refused_with_the_reason(case):
+def test_systems_that_do_not_close_are_refused_with_the_reason(case):
     make, reason = REFUSED[case]
     with pytest.raises(ld.NoTheory, match=r"\A[^\n]*quadratic model: [^\n]*\Z") as caught:
         ld.theory_of(make())

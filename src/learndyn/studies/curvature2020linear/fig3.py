@@ -183,7 +183,7 @@ def draw(data: xr.Dataset) -> Figure:
             dashed = "--" if rule.endswith("-d") else "-"
             axis.plot(curve["time"], curve[name], dashed, color=f"C{number}", label=rule)
         axis.set(xscale="log", xlabel="time", ylabel=f"{name} loss", title=title)
-    legend(axes[1], fontsize=7)
+    legend(axes[1])
     axes[2].axhline(float(shown["overfitted"]), color="0.3", linestyle=":")
     for axis, rule in zip(axes[3:], ("SGD", "NGD", "√NGD"), strict=True):
         curve = shown.sel(rule=rule)
@@ -195,7 +195,7 @@ def draw(data: xr.Dataset) -> Figure:
     times = shown["time"].sel(rule="√NGD").values[:, None]
     closed = map_dynamics.solution(times, shown["target"].values, 0.0, float(p), rate)
     axes[5].plot(times, closed, "k:", linewidth=1)
-    legend(axes[5], {"balanced, from 0 (Eq. 21)": {"color": "k", "ls": ":"}}, fontsize=7)
+    legend(axes[5], {"balanced, from 0 (Eq. 21)": {"color": "k", "ls": ":"}})
     return figure
 
 

@@ -104,7 +104,7 @@ def draw(data: xr.Dataset) -> Figure:
     _curves.draw_family(axes[1], labelled, "cure", "{}", black="no decay", title="B", **looks)
     for axis in axes:
         axis.axhline(CHANCE, color="0.6", ls=":")
-    figure.suptitle(data.attrs["data"], fontsize=9)
+    figure.suptitle(data.attrs["data"])
     return figure
 
 

@@ -155,7 +155,7 @@ def draw(data: xr.Dataset) -> Figure:
     axes[0].set_title(f"flow, K = M, L = N = {a['N']}, η = {a['eta']:g}, {starts}", size=9)
     label = f"{data.sizes['student_start']} students, M = {a['M']}, β = 1"
     looks = {"late law, no fit": {"ls": ":"}, label: dots}
-    legend(axes[0], looks, loc="lower left", fontsize=7.5)
+    legend(axes[0], looks, loc="lower left")
     axes[1].axhline(1, color="0.5", lw=0.8)
     axes[1].set(xscale="log", yscale="log", xlabel=alpha)
     axes[1].set(ylabel=r"$\epsilon_g\,\alpha^{\beta/(1+\beta)}$, 1 at the end")

@@ -121,7 +121,7 @@ def draw(data: xr.Dataset) -> Figure:
     axis.hlines(data["base"], at - 0.4, at + 0.4, color="k", ls=":", label="base rate: all steps")
     axis.set_xticks(at, [f"{n}, {RATES[n]:g} η_crit" for n in names])
     axis.set(ylabel="increases with η > η_crit(batch), %", ylim=(0, 110))
-    axis.set_title(data.attrs["data"], fontsize=9)
+    axis.set_title(data.attrs["data"])
     shared_legend([axis])
     return figure
 

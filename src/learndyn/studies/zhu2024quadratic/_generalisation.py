@@ -194,12 +194,10 @@ def draw(data: xr.Dataset) -> Figure:
         channels, width = int(one["channels"]), int(one["width"])
         wide = f"{channels} channels" if channels else f"width {width}"
         left.set(ylabel="best test loss")
-        left.set_title(
-            f"{one['label'].item()}, {wide}\nη_crit = {low:.3g} … {high:.3g}", fontsize=8
-        )
+        left.set_title(f"{one['label'].item()}, {wide}\nη_crit = {low:.3g} … {high:.3g}")
         right.set(ylabel="best test accuracy")
-        right.set_title(one["about"].item().replace(", classes", "\nclasses", 1), fontsize=7)
-    legend(axes[0], {"a run diverges (at the edge)": {"marker": "x"}}, fontsize=7)
+        right.set_title(one["about"].item().replace(", classes", "\nclasses", 1))
+    legend(axes[0], {"a run diverges (at the edge)": {"marker": "x"}})
     return figure
 
 

@@ -151,7 +151,7 @@ def draw(data: xr.Dataset) -> Figure:
     axes[1].set(ylabel="kernel λ/λ₀")
     axes[2].set(ylabel="distance from the start", yscale="log", ylim=(1e-2, None))
     styles = {"0.5 η_crit": {"ls": "--"}, "1.3 η_crit": {"ls": "-"}}
-    legend(axes[0], styles, fontsize=7)
+    legend(axes[0], styles)
     for axis in axes[:3]:
         axis.set(xlabel="steps", xlim=(0, 60))
     _lengths(axes[3], data)
@@ -169,7 +169,7 @@ def _lengths(axis: Any, data: xr.Dataset) -> None:
     line = float(first) * np.sqrt(widths / widths[0])
     axis.plot(widths, line, color="0.6", lw=0.8, label="∝ m^(1/2)")
     axis.set(xlabel="width m", ylabel="largest distance", xscale="log", yscale="log")
-    legend(axis, fontsize=7)
+    legend(axis)
 
 
 def _typical(values: xr.DataArray) -> xr.DataArray:

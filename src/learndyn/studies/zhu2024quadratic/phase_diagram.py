@@ -160,7 +160,7 @@ def draw(data: xr.Dataset) -> Figure:
     legend(axes[0], styles | shown | other)
     handles, labels = axes[0].get_legend_handles_labels()
     axes[0].get_legend().remove()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=8, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False)
     return figure
 
 

@@ -132,11 +132,11 @@ def symmetric(state):
     return ld.Overlaps(half(state.Q), state.R, 0 * state.T, time=state.time)
 
 
-def test_time_in_a_state_is_no_divergence():
+def test_time_in_a_state_does_not_count_as_divergence():
     assert not has_diverged({"x": np.ones(2), "t": Elapsed(np.asarray(1e9))}, np.asarray(10.0))
 
 
-def test_what_does_not_know_schedules_refuses_them():
+def test_theories_without_schedules_refuse_them():
     deep = ld.System(
         ld.TeacherStudent(ld.Isotropic(4), ld.LinearTeacher(2)),
         ld.DeepLinear([4, 3, 2]),
