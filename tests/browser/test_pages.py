@@ -102,8 +102,9 @@ def test_a_planted_spike_is_shaded_at_its_step(look, tmp_path):
         const over = plot.querySelector('.u-over'), ratio = devicePixelRatio;
         const low = Math.round((over.offsetTop + over.clientHeight - 3) * ratio);
         const row = canvas.getContext('2d').getImageData(0, low, canvas.width, 1).data;
-        const place = step => Math.round((over.offsetLeft + over.clientWidth * step / 1190) * ratio);
-        return steps.map(step => [...row.slice(4 * place(step), 4 * place(step) + 3)]);
+        const place = step => over.offsetLeft + over.clientWidth * step / 1190;
+        const colour = at => [...row.slice(4 * at, 4 * at + 3)];
+        return steps.map(step => colour(Math.round(place(step) * ratio)));
     }"""
     inside, left, right = look.page.evaluate(colours, [530, 450, 610])
     assert inside != left and left == right
