@@ -80,6 +80,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/instruments.py
 	$(BIN)/python benchmarks/catapults.py
 	$(BIN)/python benchmarks/sweep.py
+	$(BIN)/python benchmarks/explorer.py
 
 bench-torch: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/instruments_pytorch.py

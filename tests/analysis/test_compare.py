@@ -338,3 +338,23 @@ def test_theory_agrees_with_networks_and_a_wrong_theory_does_not():
     assert ld.compare(ld.solve(system, times, start=begin), runs).verdict.startswith("agrees")
     flow = ld.solve(system, times, start=begin, order="flow")  # without the η² term
     assert ld.compare(flow, runs).verdict == "deviates"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", [0, 1, 2])
+def test_a_plateau_left_at_random_times_is_beyond_linear_noise(key):
+    """K = 3, M = 2, N = 500: the predicted band would reject a correct theory, |z| about 70."""
+    teacher = ld.Committee(2, "erf", scale=2**-0.5, init=ld.Orthonormal(1.0))
+    student = ld.Committee(3, "erf", scale=2**0.5 / 3, init=ld.Normal(0.01))
+    problem = ld.TeacherStudent(ld.Isotropic(500), teacher)
+    system, times = ld.System(problem, student, ld.SGD(1.5)), np.linspace(0, 800, 161)
+    start = ld.start(system, key=key)
+    theory = ld.solve(system, times, start=start, fluctuations=True)
+    runs = ld.simulate(system, times, start=start, runs=8, key=key + 10, method="reduced")
+    found = ld.compare(theory, runs)
+    assert found.verdict != "deviates" and "8 runs" in found.reason
+    assert "linear noise cannot hold, the predicted spread" in found.reason
+    names = [name for name in theory.data_vars if not str(name).endswith("_std")]
+    measured = ld.compare(theory[names], runs)
+    assert measured.verdict != "deviates"
+    assert "linear noise cannot hold, the spread of the runs" in measured.reason

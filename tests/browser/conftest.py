@@ -10,12 +10,18 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
+import xarray as xr
+
+import learndyn as ld
+from learndyn.explorer.pages import PAGES
 
 BROWSER = os.environ.get("LEARNDYN_BROWSER", "")  # the executable
 collect_ignore_glob = [] if BROWSER else ["test_*.py"]
 
-SOURCE = str(pathlib.Path(__file__).parents[2] / "src")
+ROOT = pathlib.Path(__file__).parents[2]
+SOURCE = str(ROOT / "src")
 AXE = pathlib.Path(__file__).parent / "vendor" / "axe.min.js"
 SECONDS = 90.0  # a page that hangs is found by this; what it should take, `benchmarks` measures
 OPTIONS = ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"]
@@ -34,8 +40,9 @@ class Explorer:
 
     def __init__(self, *options):
         command = [sys.executable, "-c", SCRIPT, "explore", "--no-browser", *options]
+        path = os.pathsep.join(filter(None, [SOURCE, os.environ.get("PYTHONPATH")]))
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": SOURCE}
+            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
         )
         self.address = self.process.stdout.readline().strip()
 
@@ -49,6 +56,23 @@ class Explorer:
         self.process.send_signal(signal.SIGINT)
         self.process.wait(20)
         self.process.stdout.close()
+
+
+def _sweep(store):
+    """A store with four points, of which one has failed."""
+    from distributed import Client
+
+    inside = {"processes": False, "n_workers": 1, "threads_per_worker": 1}
+    with Client(**inside, dashboard_address=":0") as client:
+        axes = {"rate": [0.1, 0.2], "units": [1, 2]}
+        ld.sweep(_point, axes, store=store, client=client, retries=0, progress=False)
+
+
+def _point(rate, units):
+    if rate * units > 0.3:
+        raise ValueError("too large")
+    time = np.arange(5.0)
+    return xr.Dataset({"error": ("time", rate * np.exp(-units * time))}, {"time": time})
 
 
 def _command(pid):
@@ -87,17 +111,22 @@ class Look:
 
     def settle(self):
         """Waits until the page shows what its controls say."""
-        self.until("!!(window.learndyn && document.querySelector('#view').ariaBusy === 'false')")
+        self.until("!!(window.learndyn && learndyn.settled)")
 
     def go(self, state):
         """Opens a page of the explorer by the address that holds its state."""
-        self("document.querySelector('#view').setAttribute('aria-busy', 'true')")
-        self(f"location.hash = {state!r}")
+        self(
+            f"""new Promise(done => {{
+                if (location.hash === {state!r}) return done();
+                addEventListener("hashchange", () => done(), {{once: true}});
+                location.hash = {state!r};
+            }})"""
+        )
         self.settle()
+        assert self.page.inner_text("#error") == ""
 
     def move(self, name, value):
-        """Types a value next to a slider."""
-        self("document.querySelector('#view').setAttribute('aria-busy', 'true')")
+        """Types a value next to a slider; `settle` waits for the answer."""
         self.page.fill(f"#v-{name}", str(value))
         self.page.press(f"#v-{name}", "Enter")
 
@@ -112,10 +141,25 @@ class Look:
 
 
 @pytest.fixture(scope="session")
-def explorer():
-    running = Explorer()
+def explorer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sweeps")
+    _sweep(folder / "store.zarr")
+    running = Explorer("--results", str(ROOT / "docs" / "results"), "--sweeps", str(folder))
     yield running
     running.end()
+
+
+@pytest.fixture(scope="session")
+def theory_of():
+    """Values of the page of committees → system, start and solution."""
+
+    def solved(values):
+        page = PAGES["committee"]
+        system = page.system(values)
+        start = ld.start(system, key=values["key"])
+        return system, start, ld.solve(system, page.times(values), start=start)
+
+    return solved
 
 
 @pytest.fixture(scope="session")

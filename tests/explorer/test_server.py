@@ -9,12 +9,13 @@ import sys
 import pytest
 import tornado.httpclient
 import tornado.httputil
+import tornado.iostream
 import tornado.websocket
 
 from learndyn.explorer import server
 from learndyn.explorer.controls import starts
 from learndyn.explorer.pages import PAGES
-from learndyn.explorer.server import MOST_VISITORS, serve
+from learndyn.explorer.server import MOST_MESSAGE, MOST_VISITORS, serve
 
 
 class Pool:
@@ -205,6 +206,25 @@ def test_a_file_is_kept_under_a_name_of_its_own(served):
         from pathlib import Path
 
         assert (Path(pools[-1].folders["sent"]) / name).read_text() == "step,loss\n"
+
+    served(use)
+
+
+def test_only_who_may_ask_can_send_much(served):
+    async def use(client):
+        large = 10 * MOST_MESSAGE * b"x"
+        sent = await client.get("/files?name=a.csv", method="POST", body=large)
+        assert sent.code == 200
+        from pathlib import Path
+
+        kept = Path(pools[-1].folders["sent"]) / json.loads(sent.body)["file"]
+        assert kept.read_bytes() == large
+        for path in ("/pages", "/files?name=a.csv"):
+            # Refused by the headers alone: the connection may end before all of it is sent.
+            with contextlib.suppress(tornado.iostream.StreamClosedError):
+                refused = await client.get(path, method="POST", body=large, cookie=False)
+                assert refused.code in (400, 403, 599)
+        assert list(kept.parent.iterdir()) == [kept]
 
     served(use)
 

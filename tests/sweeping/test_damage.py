@@ -188,3 +188,11 @@ def test_asking_whether_a_store_is_held_keeps_nobody_out(store):
     with held(str(store)):
         assert is_held(Store(str(store)))
     assert not is_held(Store(str(store))) and os.listdir(store.parent) == ["s.zarr"]
+
+
+def test_a_group_of_format_2_is_refused(tmp_path):
+    """Its arrays could name a filter that unpickles their chunks; ours have format 3."""
+    (tmp_path / ".zgroup").write_text('{"zarr_format": 2}')
+    (tmp_path / ".zattrs").write_text('{"sweep": {}}')
+    with pytest.raises(ValueError, match=r"\Astore: [^\n]* holds something else; allowed is "):
+        ld.open_sweep(tmp_path)

@@ -60,8 +60,19 @@ class Static(Guarded, tornado.web.StaticFileHandler):
         self.set_default_headers()
 
 
+@tornado.web.stream_request_body
 class Files(Guarded):
     """Takes a file to look at, and keeps it until the server ends."""
+
+    def prepare(self) -> None:
+        """Only who may ask may send much: this comes before the body is read."""
+        Guarded.prepare(self)
+        connection: Any = self.request.connection
+        connection.set_max_body_size(MOST_FILE)
+        self._content = bytearray()
+
+    def data_received(self, chunk: bytes) -> None:
+        self._content += chunk
 
     def post(self) -> None:
         """Keeps the body under a name that nobody can guess; answers with that name."""
@@ -72,7 +83,7 @@ class Files(Guarded):
         for old in kept[: max(0, len(kept) - MOST_FILES + 1)]:
             old.unlink(missing_ok=True)
         file = folder / f"{secrets.token_hex(8)}-{name}"
-        file.write_bytes(self.request.body)
+        file.write_bytes(self._content)
         self.write({"file": file.name})
 
 
@@ -195,7 +206,7 @@ async def serve(
             sockets=visitors,
             pool=lambda: pool,  # settings are copied, processes cannot be
         )
-        server = tornado.httpserver.HTTPServer(application, max_body_size=MOST_FILE)
+        server = tornado.httpserver.HTTPServer(application, max_body_size=MOST_MESSAGE)
         server.add_sockets(sockets)
         try:
             started(f"http://{HERE}:{port}/?token={token}")

@@ -279,8 +279,11 @@ def main(connection: Connection, folders: Mapping[str, str], prepare: Callable[[
     lock = threading.Lock()
 
     def send(answer: dict[str, Any]) -> None:
-        with lock:
-            connection.send(answer)
+        try:
+            with lock:
+                connection.send(answer)
+        except OSError:
+            os._exit(0)  # the server is gone
 
     worker = Worker(send, folders, _count_compilations())
     send({"kind": "ready", "visitor": ""})

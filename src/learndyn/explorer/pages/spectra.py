@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, ClassVar
 
 from learndyn.explorer.controls import Choice, Control, Slider, Values
-from learndyn.explorer.pages.base import POINTS, AbstractSystemPage
+from learndyn.explorer.pages.base import MANY, POINTS, AbstractSystemPage
 from learndyn.explorer.pages.tables import landmarks
 from learndyn.explorer.views import Axis, Chart, Mark, Series, Table, View
 
@@ -49,7 +49,7 @@ class Spectra(AbstractSystemPage):
     def times(self, values: Values) -> "np.ndarray":
         import numpy as np
 
-        return np.geomspace(FIRST, values["horizon"], POINTS)
+        return np.geomspace(max(FIRST, MANY / int(values["dim"])), values["horizon"], POINTS)
 
     def view(self, values: Values, system: "System", theory: "xr.Dataset") -> View:
         import numpy as np

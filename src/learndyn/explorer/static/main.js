@@ -6,7 +6,10 @@ import {headOf, partsOf} from "./parts.js";
 
 const LATE_MS = 200;  // after which a view that has not come is called late
 const at = id => document.getElementById(id);
-const explorer = window.learndyn = {measured: [], charts: [], view: null};  // what tests read
+const explorer = window.learndyn = {  // what tests read
+  measured: [], charts: [], view: null,
+  get settled() { return ready && !asked && shown === number; },
+};
 let pages = [], page = null, axes = {};
 let number = 0, began = 0, asked = false, shown = 0, run = 0, ready = false, late = 0;
 const pressed = {train: 0, stop: 0};
@@ -167,7 +170,10 @@ const on = {
     at("verdict").textContent = "Stopped.";
     explorer.measured.push({name: "stopped", ms: performance.now() - pressed.stop});
   },
-  files(m) { for (const file of m.files) download(file); },
+  files(m) {
+    for (const file of m.files) download(file);
+    explorer.saved = m.files.length;
+  },
   error(m) {
     if (m.number && m.number !== number) return;
     clearTimeout(late);
