@@ -1,8 +1,12 @@
 # A newcomer's two commands: `make demo` and `make test`. The rest is for developers.
-SHELL := /bin/bash
+SHELL := bash
 PYTHON ?= python3
 VENV := .venv
+ifeq ($(OS),Windows_NT)
+BIN := $(VENV)/Scripts
+else
 BIN := $(VENV)/bin
+endif
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DEMO := results/bocchi2026escape/fig1
 
@@ -13,6 +17,7 @@ export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.1
 
 # The wheel and the source archive, each tried in an empty environment.
+# (On Windows the shell is that of Git.)
 ARCHIVES := rm -rf dist && $(BIN)/python -m build --quiet && $(BIN)/python tests/packaging/try_archive.py
 
 .PHONY: demo test test-defaults test-all test-torch test-browser dist dist-newest dist-oldest check format bench bench-torch results lock docs clean
@@ -99,30 +104,30 @@ docs: $(VENV)/.installed-docs
 lock: $(VENV)/.installed-bench
 	$(BIN)/python -m pip --disable-pip-version-check freeze --exclude-editable --exclude learndyn | sed 's/+cpu$$//' > requirements.lock
 
-$(VENV)/bin/python:
+$(VENV)/pyvenv.cfg:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml requirements.lock | $(VENV)/bin/python
+$(VENV)/.installed: pyproject.toml requirements.lock | $(VENV)/pyvenv.cfg
 	$(PIP) install -c requirements.lock -e .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml requirements.lock | $(VENV)/bin/python
+$(VENV)/.installed-dev: pyproject.toml requirements.lock | $(VENV)/pyvenv.cfg
 	$(PIP) install -c requirements.lock -e ".[dev]"
 	@touch $@ $(VENV)/.installed
 
-$(VENV)/.installed-torch: pyproject.toml requirements.lock | $(VENV)/bin/python
+$(VENV)/.installed-torch: pyproject.toml requirements.lock | $(VENV)/pyvenv.cfg
 	$(PIP) install -c requirements.lock -e ".[dev-torch]"
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev
 
-$(VENV)/.installed-bench: pyproject.toml requirements.lock | $(VENV)/bin/python
+$(VENV)/.installed-bench: pyproject.toml requirements.lock | $(VENV)/pyvenv.cfg
 	$(PIP) install -c requirements.lock -e ".[bench]"
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev $(VENV)/.installed-torch
 
-$(VENV)/.installed-browser: pyproject.toml requirements.lock | $(VENV)/bin/python
+$(VENV)/.installed-browser: pyproject.toml requirements.lock | $(VENV)/pyvenv.cfg
 	$(PIP) install -c requirements.lock -e ".[dev-browser]"
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev
 
-$(VENV)/.installed-docs: pyproject.toml requirements.lock | $(VENV)/bin/python
+$(VENV)/.installed-docs: pyproject.toml requirements.lock | $(VENV)/pyvenv.cfg
 	$(PIP) install -c requirements.lock -e ".[docs]"
 	@touch $@ $(VENV)/.installed
 

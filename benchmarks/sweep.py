@@ -1,15 +1,19 @@
-"""Sweeps against a loop, in one run: `python benchmarks/sweep.py [solves] [overhead] [store]`.
+"""Sweeps against a loop and under load, as `python benchmarks/sweep.py [PART …]`, of these parts.
 
 - solves: 400 solves of Fig. 1 of bocchi2026escape over rates and starts, in one process, and on
   two workers that have started and compiled; how many cores each side used.
 - overhead: what a point of 50 ms, asleep, costs beyond that.
 - store: what it takes to call a finished store of 10⁴ points again, and the memory of a client of
   its own at 10³ and at 10⁴ points.
+- load: 10⁵ points of 10 ms on two workers, of which one is killed at a third; at two thirds the
+  client is killed, and the call repeated: points a second, memory, what was computed twice. It
+  takes ten minutes and is left out unless it is named.
 """
 
 import os
 import pathlib
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -142,15 +146,60 @@ def client_of(path, count):
     print(f"largest memory of the client {peak():.0f} MB, of it before {first:.0f} MB")
 
 
+def short(a):
+    time.sleep(0.01)
+    return {"y": float(a), "worker": float(os.getpid())}
+
+
+def loaded(path, count):
+    """One call, with what the parent process has to know on its standard output."""
+    with local(WORKERS) as client:
+        print(*client.run(os.getpid).values(), flush=True)
+        tell = lambda fraction: print(fraction, peak(), flush=True)
+        axes = {"a": range(int(count))}
+        ld.sweep(short, axes, store=path, client=client, progress=tell)
+
+
+def load(place, count=10**5):
+    path, turn = str(place / "load.zarr"), [(1 / 3, "worker"), (2 / 3, "client"), (1.0, "")]
+    words, began, held, rates = [sys.executable, __file__, "loaded", path, str(count)], None, 0, []
+    while turn:
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        workers, before = process.stdout.readline().split(), None
+        for line in process.stdout:
+            fraction, memory = map(float, line.split())
+            began, held = began or time.perf_counter(), max(held, memory)
+            before = before or (fraction, time.perf_counter())
+            if turn and fraction >= turn[0][0]:
+                took = time.perf_counter() - before[1]
+                rates.append(count * (fraction - before[0]) / took)
+                before = fraction, time.perf_counter()
+                _, whom = turn.pop(0)
+                if whom:
+                    os.kill(int(workers[0]) if whom == "worker" else process.pid, signal.SIGKILL)
+                if whom == "client":
+                    break
+        process.wait()
+    took = time.perf_counter() - began
+    data = ld.open_sweep(path)
+    assert np.array_equal(data["y"], np.arange(count)), "some points are missing"
+    again = int((data["point_attempt"] > 1).sum())
+    size = sum(file.stat().st_size for file in pathlib.Path(path).rglob("*")) / 2**20
+    print(f"{count} points of 10 ms: {took:.0f} s, asleep alone {count * 0.01 / WORKERS:.0f} s")
+    print("points a second before each fault: " + ", ".join(f"{rate:.0f}" for rate in rates))
+    print(f"largest memory of client and scheduler {held:.0f} MB; {again} points computed twice")
+    print(f"the store has {size:.1f} MB in chunks of {data['y'].data.chunks[0][0]} points")
+
+
 def main(names):
-    for part in (solves, overhead, store):
-        if not names or part.__name__ in names:
+    for part in (solves, overhead, store, load):
+        if part.__name__ in names or (not names and part is not load):
             with tempfile.TemporaryDirectory() as folder:
                 part(pathlib.Path(folder))
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] in (["client"], ["half"]):
-        {"client": client_of, "half": half}[sys.argv[1]](*sys.argv[2:])
+    if sys.argv[1:2] in (["client"], ["half"], ["loaded"]):
+        {"client": client_of, "half": half, "loaded": loaded}[sys.argv[1]](*sys.argv[2:])
     else:
         main(sys.argv[1:])

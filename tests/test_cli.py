@@ -34,7 +34,7 @@ TINY = [
 
 FIG1, FIG5 = "bocchi2026escape/fig1", "bocchi2026escape/fig5"
 KEYS = ["--axis", "key=1:3", "--store", "s"]
-MINUTES = [word.replace("N=40", "N=10000000") for word in TINY]
+MINUTES = [word.replace("N=40", "N=1000000") for word in TINY]
 
 
 def command(*arguments, first=""):

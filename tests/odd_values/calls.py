@@ -214,7 +214,7 @@ CALLS: dict[str, Callable[[], Call]] = {
     "infinite": lambda: Call({"network": ld.MLP([2, 3, 1], "erf"), "train": "all"}),
     "linearise": lambda: Call({"model": model()}, heads=("weights", "centre")),
     "cache": lambda: Call({"folder": os.path.join(FOLDER, "programs")}, True),
-    "load": lambda: Call({"path": file()}),
+    "load": lambda: Call({"path": file(), "lazy": False}),
     "open_sweep": lambda: Call({"store": os.path.join(FOLDER, "store")}, True, works=False),
     "plot": lambda: Call({"record": record(), "simulation": record(True), "variables": ["error"],
                           "log": "auto", "same_system": True, "x": None, "ax": None}, True),

@@ -76,3 +76,22 @@ def test_bad_names_are_one_line():
             ld.plot(DATA, **options)
     with pytest.raises(ValueError, match="record: got no variable of numbers; allowed is a Dat"):
         ld.plot(DATA.astype(str), x="eta")
+
+
+def test_theory_is_drawn_over_runs():
+    runs = (1.1 * DATA[["error"]]).expand_dims(run=3)
+    figure = ld.plot(DATA, runs, x="eta", color="beta", value="error")
+    (axis,) = figure.axes
+    lines, markers = axis.lines[:3], axis.lines[3:]
+    for line, points in zip(lines, markers, strict=True):
+        assert line.get_marker() == "None" and points.get_linestyle() == "None"
+        assert np.array_equal(line.get_color(), points.get_color())
+        np.testing.assert_allclose(points.get_ydata(), 1.1 * line.get_ydata())
+    assert len(axis.get_legend().get_texts()) == 3
+    axis, bar = ld.plot(DATA, runs, x="eta", y="beta", value="error").axes
+    cells = axis.collections[0].get_array()
+    np.testing.assert_allclose(cells, runs["error"].mean(("run", "key")).T)
+    drawn = axis.collections[1]
+    assert len(drawn.levels) and set(drawn.levels) <= set(bar.get_yticks())
+    with pytest.raises(ValueError, match="simulation: got 'beta'; allowed are the data's dim"):
+        ld.plot(DATA, runs.mean("beta"), x="eta", y="beta", value="error")

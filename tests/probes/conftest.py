@@ -1,5 +1,6 @@
 """Networks of equinox that know nothing of this library, with dense Jacobians and Hessians."""
 
+import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -101,23 +102,19 @@ def _as_jax(leaf):
     return jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf
 
 
-def cases() -> dict[str, Case]:
-    """All of them."""
+@functools.cache  # differentiated once for all tests
+def case_of(name: str) -> Case:
+    """One of the modules below."""
     key, squared = jax.random.key(0), ld.SquaredLoss(0.7)
+    if name == "convolution":
+        return drawn(Convolutional(key), (2, 8, 8), ld.CrossEntropy(), labels=True)
+    if name == "attention":
+        return drawn(Attention(key), (4, 4), squared, labels=False)
     tanh = eqx.nn.MLP(3, 2, 6, 2, activation=jnp.tanh, key=key)
-    return {
-        "MLP": drawn(tanh, (3,), squared, labels=False),
-        "convolution": drawn(Convolutional(key), (2, 8, 8), ld.CrossEntropy(), labels=True),
-        "attention": drawn(Attention(key), (4, 4), squared, labels=False),
-    }
-
-
-_kept: dict[str, Case] = {}
+    return drawn(tanh, (3,), squared, labels=False)
 
 
 @pytest.fixture(params=["MLP", "convolution", "attention"])
 def case(request) -> Case:
-    """A module with its dense Jacobian and Hessian, differentiated once for all tests."""
-    if not _kept:
-        _kept.update(cases())
-    return _kept[request.param]
+    """A module with its dense Jacobian and Hessian."""
+    return case_of(request.param)

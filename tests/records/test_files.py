@@ -313,3 +313,20 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.nc")
     with pytest.raises(ValueError, match=r"path: got .* \(not a regular file\); allowed is"):
         ld.load(tmp_path / "pipe.nc")
+
+
+def test_large_records_are_written_and_read_without_being_held_twice(tmp_path, peak_memory):
+    values = np.random.default_rng(0).random((8, 2**19))
+    record = xr.Dataset({"error": (("run", "time"), values)})
+    size, path = record.nbytes / 2**20, tmp_path / "large.nc"  # 32 MB
+    ld.save(record.isel(time=slice(9)), path)
+    ld.load(path)  # what reading and writing import is imported
+    assert peak_memory(lambda: ld.save(record, path)) < size / 4
+    assert peak_memory(lambda: ld.load(path)) < 1.25 * size
+    with ld.load(path, lazy=True) as lazy:
+        part = slice(1000, 2000)
+        assert peak_memory(lambda: lazy["error"].isel(time=part).load()) < size / 4
+        assert np.array_equal(lazy["error"].isel(time=part), values[:, part])
+        chunked = lazy.chunk(run=1)
+        assert peak_memory(lambda: ld.save(chunked, tmp_path / "again.nc")) < size / 2
+    assert ld.load(tmp_path / "again.nc").identical(record)

@@ -3,6 +3,7 @@
 import errno
 import json
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import xarray as xr
 import zarr
 
 import learndyn as ld
-from learndyn.sweeping import progress_of, resume
+from learndyn.sweeping import cluster, progress_of, resume
 from learndyn.sweeping import store as storing
 from learndyn.sweeping.function import packed
 from learndyn.sweeping.lock import held
@@ -304,7 +305,7 @@ def test_a_store_that_is_not_on_disk(run):
     data = run(line, {"a": [1, 2], "b": [0.0]}, store=store)
     assert np.array_equal(data["y"].sel(a=2, b=0.0), 2 * T)
     found = storing.Store(store, "a")
-    found.describe(owner={"who": json.dumps({"process": 1, "host": "other"}), "when": 2e10})
+    found.describe(owner={"who": json.dumps({"process": 1, "host": "other"}), "when": time.time()})
     with pytest.raises(ValueError, match="written by process 1 on other"):
         run(line, {"a": [1, 2], "b": [0.0]}, store=store)
 
@@ -344,3 +345,10 @@ def test_progress_is_reported(run):
     seen = []
     run(line, {"a": [1, 2, 3], "b": [0.0]}, progress=seen.append)
     assert seen == sorted(seen) and seen[0] == 0 and seen[-1] == 1
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_the_dashboard_is_linked_where_bokeh_draws_it(run, capsys, monkeypatch, there):
+    monkeypatch.setattr(cluster, "find_spec", lambda name: there)
+    run(line, {"a": [1], "b": [0.0]}, progress=True)
+    assert ("sweep: Dask's dashboard is at http://" in capsys.readouterr().out) == there

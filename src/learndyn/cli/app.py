@@ -17,7 +17,7 @@ from learndyn.cli.run import run
 from learndyn.cli.show import show
 from learndyn.cli.sweep import sweep
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(pretty_exceptions_enable=False)
 
 
 def _show_version(wanted: bool) -> bool:

@@ -10,7 +10,18 @@ import typer
 
 from learndyn.runtime.checks import positive_int, seed
 
-STUDY = Annotated[str, typer.Argument(help="paper/figure, as `learndyn list` shows it")]
+
+def _studies(incomplete: str) -> list[str]:
+    """The studies whose names begin so, for the shell's completion."""
+    from learndyn.studies import registry
+
+    return [name for name in registry.names() if name.startswith(incomplete)]
+
+
+STUDY = Annotated[
+    str,
+    typer.Argument(help="paper/figure, as `learndyn list` shows it", autocompletion=_studies),
+]
 PRESET = Annotated[str, typer.Option(help="quick or paper")]
 OUT = Annotated[str, typer.Option(help="folder for the results")]
 SET = Annotated[

@@ -9,12 +9,11 @@ import typer
 
 from learndyn.cli import options
 from learndyn.cli.interruption import interruption_message
-from learndyn.cli.options import DATA_DIR, PRESET, SET
+from learndyn.cli.options import DATA_DIR, PRESET, SET, STUDY
 from learndyn.cli.part import PartOf
 from learndyn.cli.writing import writable
 from learndyn.runtime.checks import positive_int
 
-STUDY = Annotated[str, typer.Argument(help="paper/figure, as `learndyn list` shows it")]
 AXIS = Annotated[
     list[str] | None,
     typer.Option("--axis", help="name=a,b,c or name=first:last:count[:log] or name=first:end"),

@@ -47,7 +47,7 @@ def plot(
 
     Args:
         record: a record of `solve`, or of `simulate` alone.
-        simulation: a record of `simulate`, drawn over the first.
+        simulation: a record of `simulate`, drawn over the first; with `x`, a sweep of runs.
         variables: the variables to plot; None takes all that depend on time.
         log: logarithmic axes: "", "x", "y", "xy", or "auto", which chooses them for wide positive
             ranges.
@@ -77,7 +77,7 @@ def plot(
     if ax is not None:
         instance("ax", ax, Axes, "matplotlib axes")
     if x is not None:
-        return plot_swept(record, x=x, log=log, ax=ax, **swept)
+        return plot_swept(record, simulation, x=x, log=log, ax=ax, **swept)
     if swept:
         raise ValueError(f"plot: got {', '.join(swept)} without x; allowed is both, for a sweep")
     one_of("log", log, LOG)

@@ -20,6 +20,7 @@ TICKS = 12  # largest number of integers that all have a tick
 
 def plot_swept(
     data: xr.Dataset,
+    simulation: xr.Dataset | None = None,
     *,
     x: str,
     y: str | None = None,
@@ -31,10 +32,13 @@ def plot_swept(
 ) -> Figure:
     """Plots a heat map of a value over two axes, or coloured curves of it over one.
 
-    Values are averaged over all other axes (keys, runs), without missing ones.
+    Values are averaged over all other axes (keys, runs), without missing ones. Theory over runs:
+    curves of `data` are lines and those of `simulation` markers of the same colours; of a map, the
+    cells are those of `simulation`, and contours of `data` are drawn on them at its own ticks.
 
     Args:
         data: the data of a sweep.
+        simulation: a second sweep over the same axes, of runs; None draws `data` alone.
         x: the horizontal axis.
         y: the vertical axis of a heat map; None draws curves of the value.
         color: the axis that colours the curves; None draws a single curve.
@@ -54,16 +58,25 @@ def plot_swept(
     instance("record", data, xr.Dataset, "a Dataset of a sweep")
     named = {"x": x, "y": y, "color": color}
     axes = [_axis(data, *each) for each in named.items() if each[1] is not None]
+    if simulation is not None:
+        instance("simulation", simulation, xr.Dataset, "a Dataset of a sweep")
+        for each in axes:
+            _axis(simulation, "simulation", each)
     name = _value(data, value)
     if y is not None and color is not None:
         raise ValueError("plot: got y and color; allowed is y for a map, color for curves")
     figure, (axis,) = panels(1, size=SIZE) if ax is None else (ax.figure, [ax])
     values = _over(data[name], axes)
+    runs = None if simulation is None else _over(simulation[_value(simulation, name)], axes)
     with style():
         if y is None:
-            _curves(axis, values, x, color, log)
+            _curves(axis, values, x, color, log, "-" if runs is not None else "o-")
+            if runs is not None:
+                _curves(axis, runs, x, color, log, "o")
         else:
-            _map(axis, values, x, y, log)
+            _map(axis, values if runs is None else runs, x, y, log)
+            if runs is not None:
+                _same_levels(axis, values, x, y)
             for landmark, level in _levels(contours).items():
                 _contour(axis, _over(data[_known(data, landmark)], axes), x, y, level)
     return figure.figure
@@ -175,7 +188,22 @@ def _contour(axis: Axes, values: xr.DataArray, x: str, y: str, level: float) -> 
     axis.clabel(lines, fmt=lambda _: label, fontsize="small")
 
 
-def _curves(axis: Axes, values: xr.DataArray, x: str, color: str | None, log: str) -> None:
+def _same_levels(axis: Axes, values: xr.DataArray, x: str, y: str) -> None:
+    """Contours of a theory at the ticks of the colours of the map below."""
+    mesh: Any = axis.collections[0]
+    places = (_places(values, dim)[0] for dim in (x, y))
+    low, high = mesh.get_clim()
+    ticks = [level for level in mesh.colorbar.get_ticks() if low < level < high]
+    lines = axis.contour(
+        *places, values.transpose(y, x).values, levels=sorted(ticks), colors="black", linewidths=1.0
+    )
+    axis.clabel(lines, fontsize="small")
+
+
+def _curves(
+    axis: Axes, values: xr.DataArray, x: str, color: str | None, log: str, kind: str = "o-"
+) -> None:
+    """Curves over x: lines, markers, or both, as `kind` says; markers alone have no key."""
     import matplotlib
 
     numbers, texts = _places(values, x)
@@ -183,8 +211,10 @@ def _curves(axis: Axes, values: xr.DataArray, x: str, color: str | None, log: st
     shades = matplotlib.colormaps[CURVES](np.linspace(0, 0.92, len(rows)))
     for row, shade in zip(rows, shades, strict=True):
         one = values if row is None else values.isel({color: row})
-        label = None if row is None else f"{_label(values, str(color))} = {_text(one, color)}"
-        axis.plot(numbers, one.values, marker_of(row or 0) + "-", lw=1.2, color=shade, label=label)
+        named = row is not None and "-" in kind
+        label = f"{_label(values, str(color))} = {_text(one, color)}" if named else None
+        form = kind.replace("o", marker_of(row or 0))
+        axis.plot(numbers, one.values, form, lw=1.2, color=shade, label=label)
     if texts is not None:
         axis.set_xticks(numbers, texts)
     elif _scaled("x", numbers, log, axis=True):

@@ -4,21 +4,24 @@ import contextlib
 import errno
 import glob
 import hashlib
-import io
 import os
 import pathlib
 import platform
 import secrets
 import stat
 from collections.abc import Iterator
+from typing import BinaryIO
 
 import xarray as xr
 
-from learndyn.records.netcdf import encoded
+from learndyn.records.netcdf import write
+from learndyn.runtime.checks import flag
 
 # Appended to the content of a record, with its SHA-256. Readers of NetCDF ignore it. It is checked
 # first, because HDF5 may never return from reading a damaged file.
 SEAL = b"\nlearndyn record, sha256 "
+LONGEST = len(SEAL) + 32
+BLOCK = 2**20  # bytes read at a time
 ALLOWED = "a whole file, as `save` writes it (xarray.open_dataset reads other NetCDF)"
 WRITABLE = "a file that can be written"
 ANY_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
@@ -144,19 +147,26 @@ def save(record: xr.Dataset, path: str | os.PathLike) -> None:
         came = type(record).__name__
         raise ValueError(f"record: got {came!r}; allowed is a record, an xarray.Dataset")
     path = _place(path)
-    content = encoded(record)
-    with whole_file(path) as part:
-        part.write_bytes(content + SEAL + hashlib.sha256(content).digest())
+    # Not buffered, so that a full disk is noticed where it happens.
+    with whole_file(path) as part, open(part, "wb+", buffering=0) as file:
+        write(record, file)
+        file.seek(0)
+        digest = hashlib.file_digest(file, "sha256").digest()
+        file.seek(0, os.SEEK_END)
+        file.write(SEAL + digest)
 
 
-def load(path: str | os.PathLike) -> xr.Dataset:
+def load(path: str | os.PathLike, *, lazy: bool = False) -> xr.Dataset:
     """Reads a record that `save` wrote.
 
     Args:
         path: the file.
+        lazy: whether variables are read only where they are used, for records beyond the memory:
+            `load(path, lazy=True)["error"][:1000]` reads a thousand times. The file stays open
+            until `.close()`.
 
     Returns:
-        The record, loaded into memory.
+        The record, loaded into memory unless `lazy`.
 
     Raises:
         ValueError: if the file is missing, damaged, or was not written by `save`.
@@ -174,12 +184,17 @@ def load(path: str | os.PathLike) -> xr.Dataset:
         (('time',), 'full')
     """
     path = _place(path)
-    with _one_line(path, ALLOWED):
-        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-            raise OSError("not a regular file")  # reading a pipe would wait forever
-        content = _unsealed(pathlib.Path(path).read_bytes())
-    with xr.open_dataset(io.BytesIO(content), engine="h5netcdf") as record:
-        return record.load()
+    flag("lazy", lazy)
+    with contextlib.ExitStack() as stack:
+        with _one_line(path, ALLOWED):
+            if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+                raise OSError("not a regular file")  # reading a pipe would wait forever
+            file = stack.enter_context(open(path, "rb"))
+            _check_seal(file)
+        if lazy:
+            return xr.open_dataset(path, engine="h5netcdf")
+        with xr.open_dataset(file, engine="h5netcdf") as record:
+            return record.load()
 
 
 def _place(path: str | os.PathLike) -> str:
@@ -190,14 +205,23 @@ def _place(path: str | os.PathLike) -> str:
     return text
 
 
-def _unsealed(sealed: bytes) -> bytes:
-    """The content of a file written by `save`, or an OSError that says what is wrong with it."""
-    content, seal, digest = sealed.rpartition(SEAL)
+def _check_seal(file: BinaryIO) -> None:
+    """Raises an OSError that says what is wrong with a file unless `save` wrote it."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(size - 2 * LONGEST, 0))
+    _, seal, digest = file.read().rpartition(SEAL)
     if not seal:
         raise OSError("cut off, or not written by `save`")
-    if hashlib.sha256(content).digest() != digest:
+    left = size - len(seal) - len(digest)
+    file.seek(0)
+    found = hashlib.sha256()
+    while left:
+        block = file.read(min(left, BLOCK))
+        found.update(block)
+        left -= len(block)
+    if found.digest() != digest:
         raise OSError("damaged, or changed since it was written")
-    return content
+    file.seek(0)
 
 
 @contextlib.contextmanager

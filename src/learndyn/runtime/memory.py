@@ -1,12 +1,16 @@
 """How much memory a device has, and how much of it is free."""
 
+import contextlib
 import importlib
 import os
+import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 
 UNKNOWN = 8 * 2**30  # bytes assumed if the system does not tell
+CONTAINERS = ("memory.max", "memory/memory.limit_in_bytes")  # what a container may use, on Linux
 
 
 def memory() -> int:
@@ -50,6 +54,20 @@ def check_weights_fit(array: Any, weights: int, vectors: int, why: str) -> None:
 
 def _of_host() -> int:
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        return UNKNOWN
+        whole = UNKNOWN
+    return min([whole, *_limits()])
+
+
+def _limits() -> Iterator[int]:
+    """Limits of this process (`ulimit -v`), and of the container or job that it runs in."""
+    with contextlib.suppress(ImportError, OSError, ValueError):  # Windows has no `resource`
+        import resource
+
+        soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if soft != resource.RLIM_INFINITY:
+            yield soft
+    for name in CONTAINERS:
+        with contextlib.suppress(OSError, ValueError):  # "max" is no number
+            yield int(pathlib.Path("/sys/fs/cgroup", name).read_text())

@@ -5,6 +5,7 @@ import logging
 import multiprocessing
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import dask.config
@@ -75,6 +76,12 @@ def connected(client: Any, retries: int) -> Iterator[Client]:
             yield own
     else:
         yield client
+
+
+def dashboard(client: Client) -> str:
+    """A line with the address of Dask's dashboard; empty without bokeh, which draws it."""
+    link: Any = client.dashboard_link
+    return f"sweep: Dask's dashboard is at {link}" if link and find_spec("bokeh") else ""
 
 
 @contextlib.contextmanager

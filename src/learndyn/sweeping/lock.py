@@ -15,6 +15,7 @@ from learndyn.sweeping.store import Store, holds_files, is_local, local_path
 
 OWNER = "owner"  # attribute of remote stores: which client writes, and when it last renewed
 RENEWED, GONE = 10.0, 60.0  # seconds between renewals, and after which an owner counts as gone
+AHEAD = 3600.0  # seconds by which the clock of another computer may be ahead
 PROBED = 1.0  # seconds to wait for the lock, since `is_held` may take it for a moment
 
 
@@ -72,7 +73,7 @@ def is_held(store: Store) -> bool:
     """Whether a client is writing the store now; True if that cannot be determined."""
     if not is_local(store.location):
         owner = store.attrs.get(OWNER)
-        return bool(owner) and time.time() - owner["when"] < GONE
+        return bool(owner) and _recent(owner["when"], GONE)
     path = _beside(local_path(store.location), "lock")
     if not path.exists():
         return False
@@ -92,22 +93,27 @@ class _Lease:
     """The lock of a remote store: writes the owner into it, and renews that."""
 
     def __init__(self):
-        self.renewed, self.store = 0.0, None
+        self.renewed, self.store = -RENEWED, None
 
     def __call__(self, store: Store) -> None:
-        now = time.time()  # not monotonic: other computers compare it with their own clock
-        if now - self.renewed < RENEWED:
+        if time.monotonic() - self.renewed < RENEWED:
             return
         owner = Store(store.location, "a").attrs.get(OWNER)
-        if owner and owner["who"] != _me() and now - owner["when"] < GONE:
+        if owner and owner["who"] != _me() and _recent(owner["when"], GONE):
             raise _refused(store.location, owner["who"])
-        store.describe(**{OWNER: {"who": _me(), "when": now}})
-        self.renewed, self.store = now, store
+        # Not monotonic: other computers compare it with their own clock.
+        store.describe(**{OWNER: {"who": _me(), "when": time.time()}})
+        self.renewed, self.store = time.monotonic(), store
 
     def end(self) -> None:
         """Releases the store."""
         if self.store is not None:
             self.store.describe(**{OWNER: None})
+
+
+def _recent(when: float, seconds: float) -> bool:
+    """Whether a time is less than some seconds ago; one far ahead is of a clock that jumped."""
+    return -AHEAD < time.time() - when < seconds
 
 
 def _me() -> str:

@@ -17,7 +17,7 @@ from distributed.comm.core import CommClosedError
 from learndyn.records import commit_of, differences, provenance
 from learndyn.runtime.checks import flag, non_negative, path, positive, positive_int, shown
 from learndyn.runtime.progress import check_progress
-from learndyn.sweeping.cluster import check_importable, chosen, connected
+from learndyn.sweeping.cluster import check_importable, chosen, connected, dashboard
 from learndyn.sweeping.engine import Engine
 from learndyn.sweeping.function import check_values, described, packed, takes_key, version
 from learndyn.sweeping.lock import held
@@ -75,8 +75,9 @@ def sweep(
             others.
         pad: dimensions in which records may differ in length; shorter ones are padded with NaN.
         extend: whether the axes may have more values than the store.
-        progress: True shows a line (in a file, one every half minute), False nothing; a function
-            is called with the fraction done.
+        progress: True shows a line (in a file, one every half minute), and the address of Dask's
+            dashboard if bokeh is installed; False nothing; a function is called with the fraction
+            done.
 
     Returns:
         The store, opened lazily by `open_sweep`.
@@ -189,7 +190,11 @@ def _run(opened, function, grid, client, chunk, retries, seconds, pad, progress,
     if len(statuses) == len(grid) and all(status.status == FINISHED for status in statuses):
         return  # without starting workers
     seeded = takes_key(function, grid.axes)
-    with connected(client, retries) as dask_client, showing_progress(progress) as show_counts:
+    with contextlib.ExitStack() as stack:
+        dask_client = stack.enter_context(connected(client, retries))
+        if progress is True and (line := dashboard(dask_client)):
+            print(line, flush=True)
+        show_counts = stack.enter_context(showing_progress(progress))
         if limit is not None:
             _check_processes(dask_client)
         engine = Engine(opened, grid, job, seeded, dask_client, show_counts, renew)
