@@ -9,6 +9,9 @@ from learndyn.studies import registry
 
 # More than eight seconds on two free cores: `make test-all` runs them too.
 LONG = {
+    "biehl1993drifting/tracking",
+    "biehl1994perceptron/exponents",
+    "sollich1997finite/passes",
     "bocchi2026escape/bias",
     "bocchi2026escape/escape",
     "bocchi2026escape/fig2",

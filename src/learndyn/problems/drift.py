@@ -55,7 +55,7 @@ class Drift(Value):
             came = f"diffusion={float(self.diffusion):g} for N = {inputs.dim}"
             raise ValueError(f"drift: got {came}; allowed is below N")
 
-    def moved(self, rows: Array, inputs: Gaussian, std: float | None, source: Source) -> Array:
+    def moved(self, rows: Array, inputs: Gaussian, std: Array, source: Source) -> Array:
         """The rows (M, N) after a step.
 
         Args:
@@ -74,7 +74,6 @@ class Drift(Value):
             turned = number(jnp.sin(angle)) * partners(rows, inputs)
             return rows - number(2 * jnp.sin(angle / 2) ** 2) * rows + turned
         lost = jnp.asarray(self.diffusion) / dim
-        assert std is not None
         noise = source.normal(rows.shape, rows.dtype, Stream.TEACHER)
         return rows - number(lost) * rows + number(std * jnp.sqrt(lost * (2 - lost))) * noise
 

@@ -53,8 +53,6 @@ class TeacherStudent(AbstractProblem):
     drift: Drift | None
     # The dimension, if the teacher does not state it: `inputs.dim` is not known while tracing.
     size: int | None = eqx.field(init=False, static=True)
-    # Of an entry of a teacher that moves: a distribution cannot state it while traced.
-    teacher_std: float | None = eqx.field(init=False, static=True)
 
     def __init__(
         self,
@@ -76,7 +74,7 @@ class TeacherStudent(AbstractProblem):
         self.size = self.inputs.dim if teacher.input_shape is None else None
         self.label_noise = non_negative("label_noise", label_noise)
         self.loss = loss_given(loss, loss_scale)
-        self.drift, self.teacher_std = drift, None
+        self.drift = drift
         if drift is not None:
             instance("drift", drift, Drift, "a Drift or None")
             if not isinstance(self.inputs, Gaussian):
@@ -86,7 +84,12 @@ class TeacherStudent(AbstractProblem):
             if not isinstance(teacher, Committee):
                 came = a_kind(teacher)
                 raise ValueError(f"drift: got one for {came}; allowed is a Committee as teacher")
-            self.teacher_std = float(teacher.init.variance) ** 0.5
+
+    @property
+    def teacher_std(self) -> Array:
+        """The root mean square of an entry of a teacher that moves."""
+        assert isinstance(self.teacher, Committee)
+        return self.teacher.init.root_mean_square
 
     @property
     def moves_teacher(self) -> bool:

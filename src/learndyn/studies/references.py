@@ -66,6 +66,13 @@ PAPERS = {
             "Journal of Physics A 26, 2651",
         ),
         Paper(
+            "sollich1997finite",
+            "Sollich, Peter and Barber, David",
+            "On-line learning from finite training sets",
+            1997,
+            "Europhysics Letters 38, 477",
+        ),
+        Paper(
             "goldt2019dynamics",
             "Goldt, Sebastian and Advani, Madhu S. and Saxe, Andrew M. and Krzakala, Florent "
             "and Zdeborová, Lenka",

@@ -16,6 +16,8 @@ from learndyn.simulation.one_step import measure_drift
 
 N = 200
 RULES = {"hebb": ld.Hebb(0.7), "perceptron": ld.Perceptron(0.7), "adatron": ld.AdaTron(0.7)}
+# The other two run in the whole suite only.
+MOST = ["perceptron", *(pytest.param(n, marks=pytest.mark.slow) for n in ("hebb", "adatron"))]
 ROOT = np.sqrt(2 * np.pi)
 
 
@@ -72,7 +74,7 @@ def test_observables_are_closed_forms(name):
     np.testing.assert_allclose(seen["error"], expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", MOST)
 def test_networks_step_as_the_drift_says(name):
     """The mean change of R in one step is the drift at every N."""
     it = system(RULES[name], noise=0.5, N=60)
@@ -84,7 +86,7 @@ def test_networks_step_as_the_drift_says(name):
     assert abs(measured.mean.Q - drift.Q).item() < 4.5 * measured.error.Q.item() + 2 * 0.49 / 60
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", MOST)
 def test_late_errors_are_the_landmarks(name):
     """The ratio to c · α^exponent tends to 1."""
     it = system(RULES[name])

@@ -7,7 +7,7 @@ import numpy as np
 from learndyn.numerics.linalg import orthonormal_rows
 from learndyn.runtime.bounds import POSITIVE, bounded
 from learndyn.runtime.checks import positive
-from learndyn.runtime.types import Number
+from learndyn.runtime.types import Array, Number
 from learndyn.runtime.values import Value
 
 
@@ -23,6 +23,11 @@ class AbstractInitialisation(Value):
     @abc.abstractmethod
     def variance(self) -> float:
         """The mean square of an entry: the expected overlap of a row with itself, per dimension."""
+
+    @property
+    def root_mean_square(self) -> Array:
+        """√variance, which ours also state while their numbers are traced."""
+        return np.asarray(self.variance**0.5)
 
     @abc.abstractmethod
     def sample(self, rng: np.random.Generator, units: int, dim: int) -> np.ndarray:
@@ -51,6 +56,10 @@ class Normal(AbstractInitialisation):
     def variance(self) -> float:
         return float(self.std**2)
 
+    @property
+    def root_mean_square(self) -> Array:
+        return self.std
+
     def sample(self, rng: np.random.Generator, units: int, dim: int) -> np.ndarray:
         return self.std * rng.standard_normal((units, dim))
 
@@ -78,6 +87,10 @@ class Orthonormal(AbstractInitialisation):
     @property
     def variance(self) -> float:
         return float(self.norm**2)
+
+    @property
+    def root_mean_square(self) -> Array:
+        return self.norm
 
     def sample(self, rng: np.random.Generator, units: int, dim: int) -> np.ndarray:
         return self.norm * np.sqrt(dim) * orthonormal_rows(rng.standard_normal((units, dim)))

@@ -8,7 +8,6 @@ import scipy
 
 from learndyn.numerics.gaussian import Linear
 from learndyn.problems.margins import AdaTronLoss, HebbianLoss, Hinge
-from learndyn.runtime.precision import full_precision
 from learndyn.theory.online.moving import tracking_error
 
 UNITS = {
@@ -55,18 +54,17 @@ def _tracking(setting: Any) -> dict[str, float]:
     unit = float(own.student.scale) == float(own.teacher.scale) == 1
     if setting.criterion is not None or not (linear and unit) or own.rule.batch is None:
         return {}
-    with full_precision():
-        error = lambda h: float(tracking_error(setting, h))
-        largest = 2 * own.rule.batch  # where the noise of the examples diverges
-        # On a logarithmic scale: the best rate of a slow teacher is small.
-        grid = np.log(largest) + np.linspace(-20.0, 0.0, 401)[:-1]
-        least = int(np.argmin([error(math.exp(s)) for s in grid]))
-        here = {"tracking_error": error(float(own.h))} if float(own.h) < largest else {}
-        if least == 0:  # a teacher that is too fast or too noisy: not to learn is best
-            return here
-        found: Any = scipy.optimize.minimize_scalar(
-            lambda s: error(math.exp(s)), bounds=(grid[least - 1], grid[least] + 0.05),
-            method="bounded", options={"xatol": 1e-10},
-        )  # fmt: skip
+    error = lambda h: tracking_error(setting, h)
+    largest = 2 * own.rule.batch  # where the noise of the examples diverges
+    # On a logarithmic scale: the best rate of a slow teacher is small.
+    grid = np.log(largest) + np.linspace(-20.0, 0.0, 401)[:-1]
+    least = int(np.argmin(error(np.exp(grid))))
+    here = {"tracking_error": float(error(own.h))} if own.h < largest else {}
+    if least == 0:  # a teacher that is too fast or too noisy: not to learn is best
+        return here
+    found: Any = scipy.optimize.minimize_scalar(
+        lambda s: error(np.exp(s)), bounds=(grid[least - 1], grid[least] + 0.05),
+        method="bounded", options={"xatol": 1e-10},
+    )  # fmt: skip
     best, rate = math.exp(found.x), 2 * float(own.problem.loss_scale)
     return here | {"best_learning_rate": best / rate, "best_tracking_error": float(found.fun)}

@@ -45,10 +45,10 @@ def tracking_error(setting: Any, h: Any = None) -> Array:
     moves, noise = own.problem.drift, own.rule.noise
     h, T = own.h if h is None else h, own.problem.teacher_std**2
     if moves.rotation is not None:
-        speed = jnp.asarray(moves.rotation)
+        speed = moves.rotation
         driven = 2 * speed**2 * h * T / (h**2 + speed**2)
     else:
-        delta = jnp.asarray(moves.diffusion)
+        delta = moves.diffusion
         driven = 2 * delta * h * T / (h + delta)
     pushed = driven + h**2 * own.problem.label_noise**2 * noise
     return own.problem.loss_scale * pushed / (2 * h - h**2 * noise)

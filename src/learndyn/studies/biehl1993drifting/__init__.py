@@ -1,0 +1,1 @@
+"""Learning drifting concepts with neural networks."""

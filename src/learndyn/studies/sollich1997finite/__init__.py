@@ -1,0 +1,1 @@
+"""On-line learning from finite training sets."""
