@@ -10,8 +10,8 @@ from matplotlib.text import Annotation
 from learndyn.plotting.style import StyledFigure, style
 
 COLUMNS = 4  # largest number of axes in a row: more are too small to read
-# Titles that are or begin with a letter of their own: on the left, and in the middle.
-OWN = {"left": re.compile(r"[A-Za-z](?!\S)"), "center": re.compile(r"[A-Z](,|$)")}
+# Titles that are or begin with a letter of their own: on the left, and centred.
+OWN = re.compile(r"[A-Za-z](?!\S)"), re.compile(r"[A-Z](,|$)")
 
 
 def panels(count: int, *, columns: int = 2, size: tuple[float, float] = (4.6, 3.4)):
@@ -55,5 +55,6 @@ class _Letter(Annotation):
         self._axis = axis
 
     def get_visible(self) -> bool:
-        own = (letter.match(self._axis.get_title(loc=loc)) for loc, letter in OWN.items())
+        titles = (self._axis.get_title("left"), self._axis.get_title("center"))
+        own = (letter.match(title) for letter, title in zip(OWN, titles, strict=True))
         return super().get_visible() and not any(own)

@@ -342,6 +342,8 @@ def _grouped(variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _weights(value: Any, clusters: int) -> np.ndarray:
     weights = finite("weights", numbers("weights", value))
     if weights.shape != (clusters,) or np.any(weights <= 0):
-        came = f"shape {weights.shape}" if weights.shape != (clusters,) else "a weight below or at 0"
+        came = (
+            f"shape {weights.shape}" if weights.shape != (clusters,) else "a weight below or at 0"
+        )
         raise ValueError(f"weights: got {came}; allowed are {clusters} positive numbers")
     return weights

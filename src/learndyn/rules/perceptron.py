@@ -21,23 +21,24 @@ from learndyn.runtime.checks import one_of, positive_int
 from learndyn.runtime.types import Array, Number, Weights
 
 
+def _rate(value: Number | Schedule) -> np.ndarray | Schedule:
+    return rate("learning_rate", value)
+
+
+def _batch(value: int) -> int:
+    return positive_int("batch", value)
+
+
+def _sampling(value: str) -> str:
+    return one_of("sampling", value, SAMPLINGS)
+
+
 class AbstractPerceptronRule(AbstractSampledRule):
     """The gradient of a loss of the rule's own, whatever the loss of the problem."""
 
-    learning_rate: np.ndarray | Schedule
-    batch: int = eqx.field(static=True)
-    sampling: str = eqx.field(static=True)
-
-    def __init__(
-        self,
-        learning_rate: Number | Schedule = 1.0,
-        *,
-        batch: int = 1,
-        sampling: str = "replacement",
-    ):
-        self.learning_rate = rate("learning_rate", learning_rate)
-        self.batch = positive_int("batch", batch)
-        self.sampling = one_of("sampling", sampling, SAMPLINGS)
+    learning_rate: np.ndarray | Schedule = eqx.field(converter=_rate, default=1.0)
+    batch: int = eqx.field(converter=_batch, default=1, static=True, kw_only=True)
+    sampling: str = eqx.field(converter=_sampling, default="replacement", static=True, kw_only=True)
 
     @property
     @abc.abstractmethod

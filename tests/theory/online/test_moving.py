@@ -62,7 +62,9 @@ def test_rows_move_as_stated(name):
     now, key = rows, key_of_run(3, 0)
     for step in range(200):  # α = 1/2
         now = np.asarray(
-            DRIFTS[name].moved(now, inputs, np.float64(1.0), Source(jnp.asarray(key), jnp.asarray(step)))
+            DRIFTS[name].moved(
+                now, inputs, np.float64(1.0), Source(jnp.asarray(key), jnp.asarray(step))
+            )
         )
     overlap = np.sum(now * rows, axis=1) / np.sum(rows**2, axis=1)
     if name == "rotation":

@@ -35,7 +35,8 @@ class CommitteeWeights(NamedTuple):
 
     Attributes:
         inputs: w, (units, N).
-        outputs: v, (units,), or (units, outputs) with several outputs; None if the network states them itself.
+        outputs: v, (units,), or (units, outputs) with several outputs; None if the network states
+            them itself.
         biases: b, (units,); None likewise.
 
     Example:

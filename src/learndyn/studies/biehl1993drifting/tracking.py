@@ -69,7 +69,7 @@ PRESETS = {"quick": Params(), "paper": Params(N=200, runs=400, end=300.0)}
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """Stationary errors of networks by motion, factor of the best rate and size; of the theory."""
-    rows = [_motion(params, motion) for motion in cases(MOTIONS, report, end=0.7)]
+    rows = [_motion(params, motion) for motion in cases(list(MOTIONS), report, end=0.7)]
     data = xr.concat(rows, xr.Variable("motion", list(MOTIONS)))
     perceptron = [_perceptron(speed, 1.0) for speed in params.speeds]
     report(0.9)

@@ -63,7 +63,7 @@ PRESETS = {"quick": Params(), "paper": Params(N=1000, runs=100, first=30.0, last
 
 def compute(params: Params, report: Report) -> xr.Dataset:
     """Errors of networks and theory by rule, and of the theory for losses and with noise."""
-    rows = [_networks(params, rule) for rule in cases(RULES, report, end=0.8)]
+    rows = [_networks(params, rule) for rule in cases(list(RULES), report, end=0.8)]
     data = xr.concat(rows, xr.Variable("rule", list(RULES)))
     rules = [_late(params, _system(params, rule)) for rule in RULES.values()]
     losses = [_late(params, _system(params, ld.SGD(1.0), loss=loss)) for loss in LOSSES.values()]

@@ -1,7 +1,7 @@
 """The parts of a system in which a committee learns from a committee."""
 
 import functools
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +14,9 @@ from learndyn.rules import StepLaw
 from learndyn.runtime.divergence import Elapsed
 from learndyn.runtime.types import Array
 from learndyn.system import System
+
+# beartype knows no `Self` in a NamedTuple.
+Own = TypeVar("Own", bound="CommitteeSetting")
 
 
 class CommitteeSetting(NamedTuple):
@@ -46,7 +49,7 @@ class CommitteeSetting(NamedTuple):
         units = units_of(student.g, teacher.g, *sizes, **resolution)
         return CommitteeSetting(problem, student, teacher, rule, problem.inputs.spectrum, units)
 
-    def at(self, time: Elapsed | None) -> "CommitteeSetting":
+    def at(self: Own, time: Elapsed | None) -> Own:
         """The setting with the learning rate of a time; None, as in a start, is 0.
 
         It has no momentum, but its limit for N → ∞: a larger rate.
@@ -54,11 +57,11 @@ class CommitteeSetting(NamedTuple):
         now = self.at_step(0.0 if time is None else time.value * self.spectrum.counts.sum())
         return now._replace(rule=now.rule.settled)
 
-    def at_step(self, step: Any) -> "CommitteeSetting":
+    def at_step(self: Own, step: Any) -> Own:
         """The setting with the learning rate of a step."""
         return self._replace(rule=self.rule.at(step))
 
-    def at_most(self, end: float | int) -> "CommitteeSetting":
+    def at_most(self: Own, end: float | int) -> Own:
         """As `at`, with the largest learning rate until a time."""
         return self._replace(rule=self.rule.at_most(end * self.problem.dim).settled)
 

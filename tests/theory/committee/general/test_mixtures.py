@@ -2,11 +2,14 @@
 
 import functools
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy
 
 import learndyn as ld
+from learndyn.numerics.random import Source, key_of_run
 
 CORNERS = np.array([[1.5, 0.0], [-1.5, 0.0], [0.0, 1.5], [0.0, -1.5]])
 XOR = [1.0, 1.0, -1.0, -1.0]
@@ -25,7 +28,9 @@ def xor(N, g="tanh", K=3, rule=None, **problem):
     mixture = ld.Mixture(CORNERS, apart(N), weights=[1, 2, 1, 1])
     labelled = ld.LabelledMixture(mixture, XOR, label_noise=0.2, **problem)
     parts = {name: numbers[:K] for name, numbers in PARTS.items()}
-    return ld.System(labelled, ld.Committee(K, g, train=EVERY, **parts), rule or ld.SGD(0.5, **RULE))
+    return ld.System(
+        labelled, ld.Committee(K, g, train=EVERY, **parts), rule or ld.SGD(0.5, **RULE)
+    )
 
 
 def taught(N, **rule):
@@ -40,9 +45,9 @@ def started(system, key=0, length=1.0):
     begin = ld.start(system, key=key)
     rows = begin.weights if system.network.is_array else begin.weights.inputs
     rows = rows.copy()
-    rows[:, :2] += length * np.sqrt(system.dim) * np.array([[0.5, 0.2], [-0.3, 0.4], [0.1, -0.6]])[
-        : len(rows)
-    ]
+    rows[:, :2] += (
+        length * np.sqrt(system.dim) * np.array([[0.5, 0.2], [-0.3, 0.4], [0.1, -0.6]])[: len(rows)]
+    )
     whole = rows if system.network.is_array else begin.weights._replace(inputs=rows)
     return ld.start(system, weights=whole, teacher=begin.teacher)
 
@@ -63,7 +68,9 @@ def test_a_linear_student_has_a_closed_form():
     system = ld.System(problem, ld.Committee(1, "linear"), ld.SGD(eta))
     begin = started(system)
     found = ld.solve(system, TIMES, start=begin, order="flow").means.values[:, :, 0]
-    second = np.mean([np.outer(m, m) + v * np.eye(2) for m, v in zip(means, (1, 0.5))], axis=0)
+    second = np.mean(
+        [np.outer(m, m) + v * np.eye(2) for m, v in zip(means, (1, 0.5), strict=True)], axis=0
+    )
     drive = (means.T @ [1.0, -0.5]) / 2
     w = begin.weights[0, :2] / np.sqrt(300)
     rest = np.linalg.solve(second, drive)
@@ -208,7 +215,9 @@ def test_covariances_that_commute_are_found_and_others_refused():
     assert sorted(turned.levels[1].tolist()) == sorted(plain.levels[1].tolist()) == [2, 4, 6]
     rows, records = rng.standard_normal((2, N)), []
     for mixture, weights in ((turned, rows), (plain, rows @ frame)):
-        system = ld.System(ld.LabelledMixture(mixture, [1, -1]), ld.Committee(2, "erf"), ld.SGD(0.3))
+        system = ld.System(
+            ld.LabelledMixture(mixture, [1, -1]), ld.Committee(2, "erf"), ld.SGD(0.3)
+        )
         records.append(ld.solve(system, TIMES, start=ld.start(system, weights=weights)))
     np.testing.assert_allclose(numbers(records[0]), numbers(records[1]), atol=1e-7)
     other = np.stack([matrices[0], np.diag(values[1])])
@@ -226,16 +235,10 @@ def test_inputs_have_the_means_and_covariances_that_they_state():
     A = rng.standard_normal((2, 3, 3))
     matrices = A @ A.swapaxes(1, 2) + 0.1 * np.eye(3)
     mixture = ld.Mixture([[1.0, 2.0], [-1.0, 0.0]], matrices, weights=[1, 3])
-    network = ld.Network(lambda key: np.zeros((1, 3)), lambda w, x: x @ w.T)
     problem = ld.LabelledMixture(mixture, [[1.0], [-1.0]])
-    import jax
-
-    from learndyn.numerics.random import Source, key_of_run
-
     with jax.enable_x64(True):
-        source = Source(key_of_run(3, 0), np.int64(0))
+        source = Source(jnp.asarray(key_of_run(3, 0)), jnp.asarray(0))
         x, y = problem.sampler((), np.float64)(source, (count,))
-    del network
     first = np.asarray(y)[:, 0] > 0
     assert abs(first.mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / count)
     for mine, mean, matrix in zip((first, ~first), mixture.full_means, matrices, strict=True):

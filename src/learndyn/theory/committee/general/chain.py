@@ -205,7 +205,8 @@ class GeneralChain(AbstractChain):
         if "outputs" in trained:
             kept = 1.0 if rule.output_decay is None else 1 - jnp.asarray(rule.output_decay) / N
             moved = jnp.sum(values[:, :, None] * e[:, None], axis=0)
-            outputs = kept * outputs + of_outputs * moved.reshape(jnp.shape(outputs))
+            shape = jnp.shape(jnp.asarray(outputs))
+            outputs = kept * jnp.asarray(outputs) + of_outputs * moved.reshape(shape)
         if "biases" in trained:
             biases = biases + of_biases * jnp.sum(delta, axis=0)
         return delta, outputs, biases

@@ -38,7 +38,9 @@ def error(setting: GeneralSetting, state: Overlaps) -> Array:
         z = root_times(sigma, points)[0] + mean[:K]
         output = jnp.asarray(setting.student.scale) * (setting.student.g(z) @ v)
         distance = lambda target: jnp.sum((output - target) ** 2, axis=-1)
-        others = jax.vmap(lambda target: jnp.any(target != own) & (distance(target) <= distance(own)))
+        others = jax.vmap(
+            lambda target: jnp.any(target != own) & (distance(target) <= distance(own))
+        )
         return jnp.mean(jnp.any(others(targets), axis=0))
 
     return jnp.asarray(setting.clusters.probabilities) @ jax.vmap(of)(sigmas, means, targets)

@@ -65,7 +65,7 @@ class GeneralSetting(CommitteeSetting):
         rule = system.rule.step_law
         assert rule is not None
         given: Any = problem.inputs
-        inputs = given.spectrum if isinstance(given, Gaussian) else Clusters.of(given)
+        inputs: Any = given.spectrum if isinstance(given, Gaussian) else Clusters.of(given)
         if isinstance(problem, LabelledMixture):
             teacher, labels = NOBODY, activation_of("activation", "linear")
             count = problem.targets[0].size
@@ -132,7 +132,9 @@ class GeneralSetting(CommitteeSetting):
             return None
         mean = jnp.zeros((len(self.clusters.probabilities), n))
         if self.clusters.means:
-            along = jnp.sum(jnp.asarray(state.gram), axis=0)[: K + self.teachers, -self.clusters.means :]
+            along = jnp.sum(jnp.asarray(state.gram), axis=0)[
+                : K + self.teachers, -self.clusters.means :
+            ]
             mean = mean.at[:, : len(along)].add(along.T)
         mean = mean if own is None else mean.at[:, :K].add(own)
         mean = mean if others is None else mean.at[:, K:].add(others)

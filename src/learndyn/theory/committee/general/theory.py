@@ -1,18 +1,16 @@
 """Committees on mixtures of Gaussians, and with several outputs: the closed theory of overlaps."""
 
 import dataclasses
-import functools
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks import Committee
-from learndyn.numerics import dense
 from learndyn.numerics.semidefinite import gram_factor
-from learndyn.problems import Gaussian, LabelledMixture, SquaredLoss, TeacherStudent
+from learndyn.problems import Gaussian, LabelledMixture, Mixture, SquaredLoss, TeacherStudent
 from learndyn.runtime.checks import a_kind, one_of, positive
 from learndyn.runtime.divergence import Elapsed
 from learndyn.runtime.precision import compiled_in_float64, full_precision
@@ -76,7 +74,9 @@ class GeneralCommitteeTheory(CommitteeTheory):
             reason = "neither a Committee teacher nor a constant per cluster"
             return Coverage("none", f"the target is {reason}")
         if isinstance(problem.inputs, Gaussian):
-            if not (network.columns or problem.teacher.columns):
+            teacher = problem.teacher if isinstance(problem, TeacherStudent) else None
+            labels = isinstance(teacher, Committee) and teacher.columns
+            if not (network.columns or labels):
                 return Coverage("none", "inputs are Gaussian, and there is one output")
         elif not problem.inputs.commute:
             return Coverage("none", "the covariances of the clusters do not commute")
@@ -167,8 +167,8 @@ class GeneralCommitteeTheory(CommitteeTheory):
     def _mean_gram(self) -> np.ndarray:
         """μ_c · P_l μ_c' of every level, (levels, clusters, clusters)."""
         setting = self._setting
-        means = setting.problem.inputs.in_eigenbasis(setting.problem.inputs.full_means)
-        dim = setting.clusters.dim
+        inputs, dim = cast(Mixture, setting.problem.inputs), setting.clusters.dim
+        means = inputs.in_eigenbasis(inputs.full_means)
         return np.asarray(realisation.grams(setting.clusters.counts, np.sqrt(dim) * means))
 
     def project(self, weights: Weights, teacher: Weights) -> Overlaps:
@@ -194,8 +194,8 @@ class GeneralCommitteeTheory(CommitteeTheory):
 
     def realise(self, state: Overlaps, key: int) -> tuple[Weights, Weights]:
         setting = self._setting
-        inputs, student, n = setting.problem.inputs, setting.student, setting.teachers
-        means = None
+        inputs: Any = setting.problem.inputs
+        student, n, means = setting.student, setting.teachers, None
         if setting.clusters.means:
             means = np.asarray(inputs.in_eigenbasis(inputs.full_means))
         rows = np.asarray(inputs.from_eigenbasis(_rows(state, setting, means, key)))
@@ -224,7 +224,7 @@ class GeneralCommitteeTheory(CommitteeTheory):
         return AbstractTheory.with_vector(self, state, vector)
 
     @compiled_in_float64
-    def observe(self, state: Overlaps) -> dict[str, Any]:
+    def observe(self, state: Any) -> dict[str, Any]:
         setting, K = self._setting, self._setting.units.K
         values = jnp.asarray(setting.clusters.values)
         # On a mixture Q and R are averages over its clusters.
@@ -251,8 +251,13 @@ class GeneralCommitteeTheory(CommitteeTheory):
         setting, clusters = self._setting, self._setting.clusters
         if setting.targets is None:
             return {}
-        parts = clusters.probabilities, clusters.values, clusters.counts, self._mean_gram()
-        limits = classification.bayes(*map(np.asarray, parts), np.asarray(setting.targets))
+        limits = classification.bayes(
+            np.asarray(clusters.probabilities),
+            np.asarray(clusters.values),
+            np.asarray(clusters.counts),
+            self._mean_gram(),
+            np.asarray(setting.targets),
+        )
         scale = float(setting.problem.loss_scale)
         return {"bayes_error": limits.error, "bayes_loss": scale * limits.loss}
 
