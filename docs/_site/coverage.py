@@ -33,6 +33,9 @@ def systems() -> dict[str, tuple[object, object]]:
     both = ("inputs", "outputs")
     pair = ld.TeacherStudent(ld.Isotropic(100), ld.Committee(2, "erf", outputs=np.eye(2)))
     mixture = ld.LabelledMixture(ld.Mixture([[1.0], [-1.0]], ld.Isotropic(100)), [1, -1])
+    drift = ld.Drift(diffusion=0.1)
+    moving = ld.TeacherStudent(ld.Isotropic(100), ld.Committee(2, "erf"), drift=drift)
+    signs = ld.TeacherStudent(ld.Isotropic(100), ld.Committee(1, "sign"), loss=ld.Logistic())
     linear = ld.TeacherStudent(ld.Isotropic(4), ld.LinearTeacher(2, np.eye(2, 4)))
     tilted = ld.TeacherStudent(ld.PowerLaw(4, 2, 1.0), ld.LinearTeacher(2, np.eye(2, 4)))
     mlp = ld.MLP([2, 8, 1], "relu")
@@ -45,6 +48,8 @@ def systems() -> dict[str, tuple[object, object]]:
         "committee, trained outputs": (teacher(), ld.Committee(2, "erf", train=both)),
         "committee, two outputs": (pair, ld.Committee(2, "erf", outputs=np.eye(2))),
         "committee, a mixture of Gaussians": (mixture, ld.Committee(2, "erf")),
+        "committee, a teacher that moves": (moving, ld.Committee(2, "erf")),
+        "committee, logistic loss": (signs, ld.Committee(1, "linear")),
         "committee, a data set": (spread, ld.Committee(2, "erf")),
         "two linear layers, aligned": (linear, ld.DeepLinear([4, 3, 2], init=ld.Aligned(0.1))),
         "two linear layers, random": (linear, ld.DeepLinear([4, 3, 2])),

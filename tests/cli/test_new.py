@@ -71,7 +71,7 @@ def test_a_new_study_is_listed_runs_and_fails(tmp_path, capsys, install):
     app(["list"], standalone_mode=False)
     lines = capsys.readouterr().out.splitlines()
     assert "smith2027width/fig1  The title of the figure" in lines
-    assert lines[0].startswith("bocchi2026escape/") and len(lines) == len(list(registry.names()))
+    assert lines[0].startswith("biehl1993drifting/") and len(lines) == len(list(registry.names()))
     study = "smith2027width/fig1"
     app(["show", study], standalone_mode=False)
     assert "a sentence of the paper" in capsys.readouterr().out

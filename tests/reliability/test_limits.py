@@ -148,4 +148,4 @@ def test_work_and_its_times_do_not_follow_the_clock(clock, tmp_path):
     ld.save(record, tmp_path / "record.nc")
     assert ld.load(tmp_path / "record.nc").identical(record)
     with held(str(tmp_path / "s.zarr")), pytest.raises(ValueError, match="is being written"):
-        ld.sweep(float, {"a": [1]}, store=tmp_path / "s.zarr", workers=1, progress=False)
+        ld.sweep(lambda a: a, {"a": [1]}, store=tmp_path / "s.zarr", workers=1, progress=False)

@@ -17,6 +17,7 @@ def made(kind, name, value):
     arguments |= {"loss": None} if name == "loss_scale" else {}  # one of the two
     arguments |= {"matrix": None} if name == "outputs" else {}  # which has as many rows
     arguments |= {"outputs": None} if name == "units" else {}
+    arguments |= {"diffusion": None} if name == "rotation" else {}
     arguments |= {"levels": 1} if name == "dim" and "levels" in arguments else {}  # a divisor
     return kind(**{**arguments, name: value})
 
@@ -49,5 +50,7 @@ def test_constructors_agree(kind, name):
 
 
 def test_a_constructor_without_bounds_is_refused():
-    with pytest.raises(ValueError, match=r"\Aconstructor: got solve; allowed are Committee, "):
+    with pytest.raises(
+        ValueError, match=r"\Aconstructor: got solve; allowed are AdaTron, Committee, "
+    ):
         ld.bounds_of(ld.solve)

@@ -23,7 +23,7 @@ def mathematics(text: str) -> str:
     Examples:
         >>> from learndyn.plotting.mathematics import mathematics
         >>> mathematics("η_crit, m^(−1/2), test_error")
-        '$η_{\\\\mathrm{crit}}$, $m^{−1/2}$, test_error'
+        '$η_{\\mathrm{crit}}$, $m^{−1/2}$, test_error'
     """
     if "$" in text or not ("_" in text or "^" in text):
         return text

@@ -58,7 +58,7 @@ class Logistic(AbstractMarginLoss):
     Example:
         >>> import numpy as np
         >>> import learndyn as ld
-        >>> float(ld.Logistic()(np.zeros(1), np.ones(1), 0).round(4))
+        >>> round(float(ld.Logistic()(np.zeros(1), np.ones(1), 0)), 4)
         0.6931
     """
 

@@ -48,7 +48,7 @@ def theories() -> list[type[AbstractTheory]]:
     Example:
         >>> from learndyn.theory import theories
         >>> [kind.name for kind in theories()][:3]
-        ['committee', 'deep linear', 'perturbation']
+        ['committee', 'general committee', 'deep linear']
     """
     _add_installed()
     return THEORIES

@@ -63,11 +63,14 @@ def read(graph: Any, inputs: Iterable[Any] | None, outputs: Iterable[Any] | None
 
 
 def _listed(name: str, vertices: Any) -> list[Any] | None:
-    if vertices is not None and not isinstance(vertices, list | tuple | np.ndarray | range):
+    if vertices is None:
+        return None
+    if not isinstance(vertices, list | tuple | np.ndarray | range):
         raise ValueError(f"{name}: got {shown(vertices)}; allowed is a list of vertices, or None")
-    if vertices is not None and not all(isinstance(v, Hashable) for v in vertices):
+    number = isinstance(vertices, np.ndarray) and vertices.ndim == 0
+    if number or not all(isinstance(v, Hashable) for v in vertices):
         raise ValueError(f"{name}: got {shown(vertices)}; allowed are vertices of the graph")
-    return None if vertices is None else list(vertices)
+    return list(vertices)
 
 
 def _numbered(names: list[Any]) -> dict[Any, int]:

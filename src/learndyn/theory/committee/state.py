@@ -97,8 +97,10 @@ class Overlaps(eqx.Module):
             # Columns are those of several outputs, and rows beside the teacher's those of means.
             if array is None or (array.ndim == 1 and array.shape == (size,)):
                 continue
-            fits = len(array) <= size if name.startswith("teacher") else len(array) == size
-            if not (fits and array.ndim <= (2 if name.endswith("outputs") else 1)):
+            fits = 1 <= array.ndim <= (2 if name.endswith("outputs") else 1) and (
+                len(array) <= size if name.startswith("teacher") else len(array) == size
+            )
+            if not fits:
                 raise ValueError(
                     f"{name}: got shape {array.shape}; allowed beside R {self.R.shape} is {(size,)}"
                 )

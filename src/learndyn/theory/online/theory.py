@@ -59,6 +59,7 @@ class OnlineTheory(CommitteeTheory):
 
     Args:
         system: the system.
+        resolution: as of `CommitteeTheory`.
 
     Example:
         >>> import learndyn as ld
