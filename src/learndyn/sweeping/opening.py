@@ -52,7 +52,7 @@ def open_sweep(store: str | os.PathLike) -> xr.Dataset:
         >>> axes = {"base": [2, 3], "exponent": [1, 2, 3]}
         >>> folder = tempfile.TemporaryDirectory()
         >>> store = pathlib.Path(folder.name) / "powers.zarr"
-        >>> with Client(processes=False, dashboard_address=None) as client:
+        >>> with Client(processes=False, dashboard_address=":0") as client:
         ...     data = ld.sweep(power, axes, store=store, client=client, progress=False)
         >>> ld.open_sweep(store)["point_status"].values.tolist()[0]
         ['finished', 'finished', 'finished']

@@ -95,7 +95,7 @@ def sweep(
         >>> axes = {"base": [2, 3], "exponent": [1, 2, 3]}
         >>> folder = tempfile.TemporaryDirectory()
         >>> store = pathlib.Path(folder.name) / "powers.zarr"
-        >>> with Client(processes=False, dashboard_address=None) as client:  # or a cluster's
+        >>> with Client(processes=False, dashboard_address=":0") as client:  # or a cluster's
         ...     data = ld.sweep(power, axes, store=store, client=client, progress=False)
         >>> data["value"].values.astype(int).tolist()
         [[2, 4, 8], [3, 9, 27]]
