@@ -30,6 +30,9 @@ SYSTEMS = {
     "descent": deep(ld.GradientDescent(0.1, momentum=0.3)),
     "perturbation": deep(ld.NodePerturbation(0.01, sigma=1e-3)),
     "data": data(),
+    "infinite": ld.System(
+        data().problem, ld.infinite(ld.MLP([3, 5, 1], "erf"), train="last"), ld.GradientDescent(0.1)
+    ),
 }
 
 
@@ -48,10 +51,11 @@ def test_it_makes_the_system(system):
 
 def test_it_gives_the_same_curves():
     system, times = committee(), np.linspace(0, 4, 9)
-    names = executed(ld.code_of(system, times, key=3, runs=2, runs_key=5))
+    names = executed(ld.code_of(system, times, key=3, runs=2, runs_key=5, fluctuations=True))
     start = ld.start(system, key=3)
-    theory = ld.solve(system, times, start=start)
-    np.testing.assert_allclose(names["theory"].error, theory.error, rtol=1e-6)
+    theory = ld.solve(system, times, start=start, fluctuations=True)
+    for name in ("error", "error_std"):
+        np.testing.assert_allclose(names["theory"][name], theory[name], rtol=1e-6)
     runs = ld.simulate(system, times, start=start, runs=2, key=5)
     np.testing.assert_array_equal(names["runs"].error, runs.error)
 
