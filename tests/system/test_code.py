@@ -51,13 +51,26 @@ def test_it_makes_the_system(system):
 
 def test_it_gives_the_same_curves():
     system, times = committee(), np.linspace(0, 4, 9)
-    names = executed(ld.code_of(system, times, key=3, runs=2, runs_key=5, fluctuations=True))
+    names = executed(ld.code_of(system, times, key=3, runs=2, runs_key=5))
     start = ld.start(system, key=3)
-    theory = ld.solve(system, times, start=start, fluctuations=True)
-    for name in ("error", "error_std"):
-        np.testing.assert_allclose(names["theory"][name], theory[name], rtol=1e-6)
+    theory = ld.solve(system, times, start=start)
+    np.testing.assert_allclose(names["theory"].error, theory.error, rtol=1e-6)
     runs = ld.simulate(system, times, start=start, runs=2, key=5)
     np.testing.assert_array_equal(names["runs"].error, runs.error)
+
+
+def test_spreads_are_asked_for():
+    text = ld.code_of(committee(), [0, 1], fluctuations=True)
+    assert "theory = ld.solve(system, times, start=start, fluctuations=True)\n" in text
+
+
+@pytest.mark.slow  # compiles for half a minute
+def test_it_predicts_the_same_spread():
+    one = ld.Committee(1, "linear")
+    system = ld.System(ld.TeacherStudent(ld.Isotropic(12), one), one, ld.SGD(0.3))
+    theory = executed(ld.code_of(system, [0, 1], fluctuations=True))["theory"]
+    expected = ld.solve(system, [0, 1], start=ld.start(system), fluctuations=True)
+    np.testing.assert_allclose(theory.error_std, expected.error_std, rtol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:.*lie between steps")
