@@ -6,6 +6,7 @@ import pytest
 
 import learndyn as ld
 from learndyn.studies.references import PAPERS
+from learndyn.theory import theories
 
 yaml = pytest.importorskip("yaml")
 FILE = pathlib.Path(__file__).parents[2] / "CITATION.cff"
@@ -22,3 +23,7 @@ def test_the_citation_file_has_the_version_and_every_paper():
         for each in content["references"]
     ]
     assert found == [(p.authors, p.title, p.year, p.venue) for p in PAPERS.values()]
+
+
+def test_the_papers_of_every_theory_can_be_cited():
+    assert {reference.paper for kind in theories() for reference in kind.reference} <= set(PAPERS)
