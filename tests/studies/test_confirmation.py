@@ -23,7 +23,7 @@ def folder(tmp_path, monkeypatch):
     write("quick.json", {"source_hash": "then", "claims": confirmation._rows(claims())})
     monkeypatch.setattr(confirmation, "_quick", lambda *_: claims("the same claim", 1 + 1e-9))
     # A commit with changes, at which results are confirmed again whenever one asks.
-    monkeypatch.setattr(confirmation, "commit", lambda *_, **__: "abc-dirty")
+    monkeypatch.setattr(confirmation, "stated_commit", lambda folder: "abc-dirty")
     return tmp_path
 
 
@@ -76,11 +76,11 @@ def test_another_library_is_told_from_another_study(folder, monkeypatch):
 
 
 def test_a_clean_commit_is_confirmed_once(folder, monkeypatch):
-    monkeypatch.setattr(confirmation, "commit", lambda *_, **__: "abc")
+    monkeypatch.setattr(confirmation, "stated_commit", lambda folder: "abc")
     confirmation.confirm(folder, STUDY)
     monkeypatch.setattr(confirmation, "_quick", lambda *_: pytest.fail("computed again"))
     assert confirmation.confirm(folder, STUDY).startswith("confirmed 2")
-    monkeypatch.setattr(confirmation, "commit", lambda *_, **__: "abd")
+    monkeypatch.setattr(confirmation, "stated_commit", lambda folder: "abd")
     monkeypatch.setattr(confirmation, "_quick", lambda *_: claims(measured=1.05))
     assert confirmation.confirm(folder, STUDY).startswith("study or library changed")
 
@@ -114,3 +114,11 @@ def test_a_study_that_raises_is_not_confirmed(folder, monkeypatch):
     monkeypatch.setattr(confirmation, "_quick", broken)
     assert confirmation.confirm(folder, STUDY) == "not confirmed: TypeError: no such axis"
     assert not stands(folder)
+
+
+def test_where_there_is_no_git_the_quick_preset_names_the_stated_commit(tmp_path, monkeypatch):
+    (tmp_path / "claims.json").write_text(json.dumps({"source_hash": hashing.source_hash(STUDY)}))
+    monkeypatch.setattr(confirmation, "_quick", lambda *_: claims())
+    monkeypatch.setenv("LEARNDYN_COMMIT", "0123456789ab")
+    assert confirmation.confirm(tmp_path, STUDY) == "quick.json written"
+    assert json.loads((tmp_path / "quick.json").read_text())["commit"] == "0123456789ab"

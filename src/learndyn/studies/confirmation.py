@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import jax
 
-from learndyn.records import commit, whole_file
+from learndyn.records import whole_file
 from learndyn.studies import registry
 from learndyn.studies.claims import Claim
 from learndyn.studies.hashing import source_hash
-from learndyn.studies.results import PACKAGE, naming, read
+from learndyn.studies.results import PACKAGE, naming, read, stated_commit
 
 QUICK, CONFIRMED = "quick.json", "confirmed.json"
 PRECISION = 1e-6  # largest relative difference of numbers that count as the same
@@ -100,7 +100,7 @@ def confirm(folder: pathlib.Path, study: str) -> str:
         ValueError: for a file that `learndyn` did not write.
     """
     then, now = read(folder / "claims.json").get("source_hash"), source_hash(study)
-    quick, here = folder / QUICK, commit(PACKAGE, of=".")
+    quick, here = folder / QUICK, stated_commit(PACKAGE)
     if then != now and not quick.exists():
         return f"not confirmed: no {QUICK} beside it"
     if (folder / CONFIRMED).exists() and not here.endswith("-dirty"):

@@ -63,10 +63,14 @@ def source_folder(study: str) -> pathlib.Path:
 
 
 def _commit(folder: pathlib.Path) -> dict[str, str]:
+    stated = {"tree": tree(folder)} if os.environ.get(COMMIT) else {}
+    return {"commit": stated_commit(folder), **stated}
+
+
+def stated_commit(folder: pathlib.Path) -> str:
+    """The commit of a folder: the one that LEARNDYN_COMMIT states, or git's."""
     # A copy may lie in a checkout of something else, so git is not asked if it is stated.
-    if stated := os.environ.get(COMMIT):
-        return {"commit": stated, "tree": tree(folder)}
-    return {"commit": commit(folder, of=".")}
+    return os.environ.get(COMMIT) or commit(folder, of=".")
 
 
 def differences(params: Any, own: Any) -> dict[str, list[Any]]:
