@@ -6,6 +6,7 @@ import pytest
 
 import learndyn as ld
 from learndyn.studies.references import PAPERS
+from learndyn.theory.registry import THEORIES
 
 yaml = pytest.importorskip("yaml")
 FILE = pathlib.Path(__file__).parents[2] / "CITATION.cff"
@@ -22,3 +23,9 @@ def test_the_citation_file_has_the_version_and_every_paper():
         for each in content["references"]
     ]
     assert found == [(p.authors, p.title, p.year, p.venue) for p in PAPERS.values()]
+
+
+@pytest.mark.parametrize("kind", THEORIES, ids=lambda kind: kind.name)
+def test_what_a_theory_refers_to_can_be_cited(kind):
+    references = kind.reference if isinstance(kind.reference, tuple) else (kind.reference,)
+    assert references and {each.paper for each in references} <= set(PAPERS)

@@ -82,6 +82,14 @@ PAPERS = {
             "Advances in Neural Information Processing Systems 32",
         ),
         Paper(
+            "refinetti2021classifying",
+            "Refinetti, Maria and Goldt, Sebastian and Krzakala, Florent and Zdeborová, Lenka",
+            "Classifying high-dimensional Gaussian mixtures: Where kernel methods fail and neural "
+            "networks succeed",
+            2021,
+            "Proceedings of Machine Learning Research 139, 8936",
+        ),
+        Paper(
             "curvature2020linear",
             "Anonymous (under review)",
             "Curvature-corrected learning dynamics in deep linear neural networks",
