@@ -41,6 +41,17 @@ def test_erf_has_the_arcsine_kernel():
     np.testing.assert_allclose(wide.nngp(X), expected, rtol=1e-13)
 
 
+def test_gelu_has_its_closed_form():
+    """E[g g'] of x Φ(x), arXiv:2002.08517, here with biases."""
+    S = X @ X.T / 3 + 1
+    q, p = np.diag(S)[:, None], np.diag(S)
+    ones = (1 + q) * (1 + p)
+    det = ones - S**2
+    first = (S**2 + q * p * det) / (ones * np.sqrt(det)) + S * np.arctan2(S, np.sqrt(det))
+    wide = ld.infinite(ld.MLP([3, 8, 1], "gelu", bias=True))
+    np.testing.assert_allclose(wide.nngp(X), first / (2 * np.pi) + S / 4 + 1, rtol=1e-10)
+
+
 def test_three_layers_have_the_reference_values():
     """Of gain 1.3, from an independent recursion."""
     nngp = [0.5027926041666668, 0.26163961750214737, 0.8966539405089248]

@@ -6,6 +6,7 @@ import pytest
 from scipy.linalg import expm
 
 import learndyn as ld
+from learndyn.theory.infinite_width import theory as infinite
 
 RNG = np.random.default_rng(3)
 X, TEST = RNG.normal(size=(6, 3)), RNG.normal(size=(4, 3))
@@ -66,6 +67,15 @@ def test_the_last_layer_learns_the_posterior_of_a_gaussian_process():
     np.testing.assert_allclose(found.variance[1], posterior, rtol=1e-9)
     late = ld.solve(system, [10**9]).isel(time=0)
     np.testing.assert_allclose(late.test_output_variance, posterior, rtol=1e-6)
+
+
+def test_many_new_inputs_are_predicted_in_blocks(monkeypatch):
+    x, theory = np.random.default_rng(4).normal(size=(15, 3)), ld.theory_of(wide())
+    together = theory.predict([3, np.inf], x)
+    monkeypatch.setattr(infinite, "LEAST", 1)
+    for whole, part in zip(together, theory.predict([3, np.inf], x), strict=True):
+        np.testing.assert_allclose(part, whole, rtol=1e-9, atol=1e-12)
+    assert theory.predict(3, x[:0]).mean.shape == (1, 0, 1)
 
 
 def test_the_unlearned_error_is_stated():

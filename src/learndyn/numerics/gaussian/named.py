@@ -45,7 +45,10 @@ def activation(name: str, value: Any, teacher: bool = False) -> AbstractActivati
     if isinstance(value, AbstractActivation):
         found = value
     elif callable(value) and not isinstance(value, type):
-        found = Activation(value)
+        try:
+            found = Activation(value)
+        except ValueError as error:
+            raise ValueError(str(error).replace("function:", f"{name}:", 1)) from error
     else:
         found = NAMED[one_of(name, value, NAMED)]
     if not teacher and not found.trainable:

@@ -166,7 +166,8 @@ def _sizes(data: xr.Dataset) -> xr.Dataset:
         count = min(BLOCKS, rows.shape[-1])
         blocks = rows.reshape(*rows.shape[:2], -1, count)
         log_of = lambda few, size=size: np.log(size(few.reshape(*few.shape[:2], -1)))
-        values |= {name: size(rows), f"{name}_error": float(jackknife(blocks, log_of))}
+        with np.errstate(divide="ignore", invalid="ignore"):  # of a size that scatter hides
+            values |= {name: size(rows), f"{name}_error": float(jackknife(blocks, log_of))}
     return xr.Dataset(values)
 
 
@@ -218,9 +219,11 @@ def _exponent(data: xr.Dataset, name: str) -> Interval:
     """The exponent of a size over the width, with its interval by leaving out networks."""
     means = int(data.attrs["means"])
     few = data.isel(width=slice(means if name == "mean" else None))
+    how = f"interval by leaving out blocks of networks, {100 * LEVEL:g} % at each end"
+    if not (np.all(few[name] > 0) and np.all(np.isfinite(few[f"{name}_error"]))):
+        return Interval(np.nan, -np.inf, np.inf, f"{how}; scatter hides a size")
     value = float(exponents(few[name], "width"))
     log = np.log(few["width"].values)
     weights = (log - log.mean()) / np.sum((log - log.mean()) ** 2)
     half = normal_bound(2 * LEVEL) * float(np.linalg.norm(weights * few[f"{name}_error"]))
-    how = f"interval by leaving out blocks of networks, {100 * LEVEL:g} % at each end"
     return Interval(value, value - half, value + half, how)

@@ -6,6 +6,7 @@ limit of a small one. If only the last layer learns (`infinite(network, train="l
 the posterior of a Gaussian process without noise, where the gain is 1 or there are no biases.
 """
 
+import dataclasses
 import functools
 import math
 from typing import Any, ClassVar, NamedTuple
@@ -41,6 +42,7 @@ from learndyn.theory.infinite_width.process import (
 )
 from learndyn.theory.linearised.descent import refusal
 
+LEAST = 256  # new inputs that are predicted together, at least
 MATRICES = 8  # of all inputs by all inputs, that are in memory at once
 NAMES = {"": "training", "test_": "test", "validation_": "validation"}
 
@@ -149,11 +151,18 @@ class InfiniteWidthTheory(AbstractTheory):
             raise ValueError(f"x: got shape {came}; allowed is (inputs, …) of shape {allowed}")
         with full_precision():
             x = np.asarray(as_inputs(jnp.asarray(x), jnp.float64))
+        blocks = np.array_split(x, -(-len(x) // max(len(train), LEAST)) or 1)
+        parts = [self._predicted(steps, train, block, order == "flow") for block in blocks]
+        return Prediction(*(np.concatenate(each, axis=1) for each in zip(*parts, strict=True)))
+
+    def _predicted(
+        self, steps: np.ndarray, train: np.ndarray, x: np.ndarray, flow: bool
+    ) -> Prediction:
         inputs = np.concatenate([train, x])
         covariance, ntk = _of_all(self.system.network, inputs, len(train))
         start = Process(np.zeros((len(inputs), self._outputs)), covariance)
-        learning = self._with(ntk)
-        found = [learning.after_steps(start, np.array([t]), flow=order == "flow") for t in steps]
+        learning = dataclasses.replace(self._learning, kernel=ntk)
+        found = [learning.after_steps(start, np.array([t]), flow=flow) for t in steps]
         mean = np.stack([each.mean[0, len(train) :] for each in found])
         variance = [np.maximum(np.diag(each.covariance[0])[len(train) :], 0) for each in found]
         return Prediction(mean, np.stack(variance))
