@@ -1,5 +1,6 @@
 """Files are whole or not there, whatever happens to the disk or to the process."""
 
+import hashlib
 import os
 import pathlib
 import platform
@@ -8,6 +9,7 @@ import stat
 import subprocess
 import sys
 
+import h5py
 import numpy as np
 import pytest
 import xarray as xr
@@ -291,6 +293,22 @@ def test_bytes_that_were_zeroed_anywhere_are_found(tmp_path):
         else:
             with pytest.raises(ValueError, match=r"^path: got .* \((damaged|cut off), or"):
                 ld.load(path)
+
+
+@pytest.mark.parametrize("packing", [{}, {"compression": "gzip"}])
+def test_variables_that_are_larger_than_their_file_reserve_no_memory(tmp_path, packing):
+    """A file of 6 kB that promises 16 TB, with the seal of a whole one."""
+    path = tmp_path / "x.nc"
+    with h5py.File(path, "w") as file:
+        for name in ("time", "error"):
+            file.create_dataset(name, (10**12,), float, chunks=(10**6,), **packing)
+        file["time"].make_scale("time")
+        file["error"].dims[0].attach_scale(file["time"])
+    content = path.read_bytes()
+    path.write_bytes(content + files.SEAL + hashlib.sha256(content).digest())
+    for lazy in (False, True):
+        with pytest.raises(ValueError, match=r"variables would take 16000000000000 bytes, and the"):
+            ld.load(path, lazy=lazy)
 
 
 def test_other_readers_of_netcdf_read_a_record(tmp_path):

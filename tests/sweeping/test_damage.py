@@ -166,6 +166,13 @@ def test_damaged_json_is_one_line(client, store, flat, part, change):
     assert (place.read_bytes() if place.exists() else None) == before
 
 
+def test_statuses_of_more_points_than_the_grid_has_are_not_read(store, flat):
+    """A length that lies reserves no memory."""
+    place = flat / STATUS / "zarr.json"
+    place.write_text(json.dumps({**json.loads(place.read_text()), "shape": [10**13]}))
+    assert np.array_equal(ld.open_sweep(store)["n"], np.arange(6))
+
+
 def inside(about, name, value=None, **parts):
     """What describes the store, with something else in one place."""
     attributes = about["attributes"]

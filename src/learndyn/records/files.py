@@ -4,6 +4,7 @@ import contextlib
 import errno
 import glob
 import hashlib
+import math
 import os
 import pathlib
 import platform
@@ -191,6 +192,7 @@ def load(path: str | os.PathLike, *, lazy: bool = False) -> xr.Dataset:
                 raise OSError("not a regular file")  # reading a pipe would wait forever
             file = stack.enter_context(open(path, "rb"))
             _check_seal(file)
+            _check_sizes(file)
         if lazy:
             return xr.open_dataset(path, engine="h5netcdf")
         with xr.open_dataset(file, engine="h5netcdf") as record:
@@ -221,6 +223,22 @@ def _check_seal(file: BinaryIO) -> None:
         left -= len(block)
     if found.digest() != digest:
         raise OSError("damaged, or changed since it was written")
+    file.seek(0)
+
+
+def _check_sizes(file: BinaryIO) -> None:
+    """Raises an OSError if variables are larger than the file: `save` packs none of them."""
+    import h5netcdf
+
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    try:
+        with h5netcdf.File(file, "r") as content:
+            claimed = sum(math.prod(v.shape) * v.dtype.itemsize for v in content.variables.values())
+    except (KeyError, TypeError, ValueError, RuntimeError):  # of types that `save` never writes
+        raise OSError("not written by `save`") from None
+    if claimed > size:
+        raise OSError(f"its variables would take {claimed} bytes, and the file has {size}")
     file.seek(0)
 
 

@@ -12,6 +12,7 @@ from scipy import io
 from learndyn.problems.readers.celeba import celeba
 from learndyn.problems.readers.idx import fashion_mnist, mnist, read_idx
 from learndyn.problems.readers.sarcos import has_training_file, sarcos
+from learndyn.problems.readers.svhn import svhn
 from learndyn.problems.readers.usps import usps
 
 
@@ -86,8 +87,22 @@ def test_a_header_that_lies_reserves_no_memory(tmp_path, packed):
     with h5py.File(tmp_path / "usps.h5", "w") as file:
         for name in ("data", "target"):
             file.create_dataset(f"train/{name}", (10**12,), np.uint8, chunks=(1000,))
-    with pytest.raises(ValueError, match=r"usps.h5: has shapes \(1000000000000,\)"):
+    with pytest.raises(ValueError, match=r"usps.h5: has shape \(1000000000000,\)"):
         usps(tmp_path)
+
+
+def test_a_file_that_unpacks_to_more_than_the_memory_is_refused(tmp_path, monkeypatch):
+    """Before it is unpacked: packed zeros take a thousandth of their length."""
+    (tmp_path / "a.gz").write_bytes(gzip.compress(idx(np.zeros(10**6, np.uint8))))
+    zeros = {"X": np.zeros((32, 32, 3, 400), np.uint8), "y": np.ones((400, 1))}
+    io.savemat(tmp_path / "train_32x32.mat", zeros, do_compression=True)
+    assert read_idx(tmp_path / "a.gz").shape == (10**6,)
+    monkeypatch.setattr("learndyn.problems.readers.files.free_memory", lambda _: 10**5)
+    for read, name in ((lambda: read_idx(tmp_path / "a.gz"), "a.gz"), (lambda: svhn(tmp_path), "")):
+        with pytest.raises(
+            ValueError, match=rf"\A[^\n]*{name}: unpacks to 0.00[^\n]*; allowed here"
+        ):
+            read()
 
 
 def test_missing_or_unequal_idx_files_are_one_line(tmp_path, monkeypatch):

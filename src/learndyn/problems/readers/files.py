@@ -6,16 +6,20 @@ their own modules: MNIST `idx.py`, USPS `usps.py`, CelebA `celeba.py`, house num
 spoken digits `fsdd.py`, news `ag_news.py`, the robot arm SARCOS `sarcos.py`.
 """
 
+import math
 import os
 import pathlib
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from learndyn.runtime.cache import user_folder
 from learndyn.runtime.checks import one_of
+from learndyn.runtime.memory import free_memory
 
 VARIABLE = "LEARNDYN_DATA"
+MOST_PACKED = 1032  # numbers of a byte or more per byte of a packed file, at most
 _CIFAR_RECORD = 1 + 3 * 32 * 32  # a label, then the planes R, G, B, row by row
 _CIFAR_PAGE = "https://www.cs.toronto.edu/~kriz/cifar.html (binary version)"
 _CIFAR_SOURCE = f"{_CIFAR_PAGE}, or by `learndyn data get cifar10`"
@@ -162,6 +166,24 @@ def folder_of(name: str, folder: str | os.PathLike | None = None) -> pathlib.Pat
     """The subfolder `name` of the folder of data files, or that folder itself without one."""
     root = data_folder(folder)
     return root / name if (root / name).is_dir() else root
+
+
+def check_promise(path: pathlib.Path, shape: Sequence[int], itemsize: int = 1) -> None:
+    """Raises for an array that its file cannot hold, or that fills more than half of the memory.
+
+    Args:
+        path: of the file, which may be packed.
+        shape: of the array, as the file says before it is read.
+        itemsize: bytes per number, at least.
+    """
+    size = itemsize * math.prod(shape)
+    if size > MOST_PACKED * path.stat().st_size:
+        raise ValueError(f"{path.name}: has shape {tuple(shape)}; allowed is what the file holds")
+    if size > (allowed := free_memory(None)):
+        raise ValueError(
+            f"{path.name}: unpacks to {size / 2**30:.3g} GiB; allowed here are "
+            f"{allowed / 2**30:.3g} GiB"
+        )
 
 
 def missing(file: str, folder: pathlib.Path, source: str) -> ValueError:

@@ -9,7 +9,7 @@ import zlib
 
 import numpy as np
 
-from learndyn.problems.readers.files import Images, folder_of, missing
+from learndyn.problems.readers.files import MOST_PACKED, Images, check_promise, folder_of, missing
 
 _TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 PIECE = 2**20  # bytes read at once
@@ -114,6 +114,8 @@ def _array(path: pathlib.Path, file: io.BufferedIOBase) -> np.ndarray:
         raise ValueError(f"{path.name}: {came}; allowed is a header of {first}")
     shape = tuple(int(n) for n in np.frombuffer(lengths, ">u4"))
     size = dtype.itemsize * math.prod(shape)
+    if size <= MOST_PACKED * path.stat().st_size:  # larger ones are found to be cut short
+        check_promise(path, shape, dtype.itemsize)
     raw = bytearray()
     # In pieces: memory for what the header promises is never reserved at once.
     while piece := file.read(min(PIECE, size + 1 - len(raw))):
