@@ -207,13 +207,17 @@ def _replicated(replication: Mapping[str, Any]) -> Table:
 
 def _computed(name: str, report: Any, *, cancel: Any) -> tuple[Any, "xr.Dataset"]:
     """The study and its data; ends when `cancel` is set, as `solve` and `simulate` do."""
-    from learndyn.runtime.interruption import interruptible
+    from learndyn.runtime.interruption import interruptible, stop_if_interrupted
     from learndyn.studies import registry
 
     study = registry.find(name)
 
+    def told(done: float) -> None:
+        stop_if_interrupted()  # what a study does itself ends here, its calls end by themselves
+        report(done)
+
     @interruptible
     def compute(cancel: Any = None) -> "xr.Dataset":
-        return registry.compute(study, study.PRESETS["quick"], report)
+        return registry.compute(study, study.PRESETS["quick"], told)
 
     return study, compute(cancel=cancel)
