@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from learndyn.explorer.controls import Choice, Control, Text, Values
-from learndyn.explorer.pages.base import AbstractPage, Result, Training
+from learndyn.explorer.pages.base import AbstractPage, Result, Training, missing
 from learndyn.explorer.views import Picture, Table, View
 
 if TYPE_CHECKING:
@@ -48,8 +48,10 @@ class Studies(AbstractPage):
         kept = {name: _kept(folders, name, "claims.json") for name in names}
         listed = [name for name in names if _matches(name, kept[name], values)]
         view.offers["study"] = ["", *listed]
+        count, folder = sum(map(bool, kept.values())), folders["results"]
         view.status = (
-            f"{len(listed)} of {len(names)} studies; {sum(map(bool, kept.values()))} kept results"
+            f"{len(listed)} of {len(names)} studies; {count} kept results in "
+            f"{folder}{missing(folder)}"
         )
         if values["study"]:
             self._detail(view, values["study"], names, folders)
