@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from learndyn.explorer.pages import PAGES
 from learndyn.explorer.pages.base import RUNS_KEY
 
 MOVES = 40
+SECONDS = 90.0  # a run that goes on is found by this
 SMALL = "#committee?K=2&M=2&horizon=20&N=50&runs=3&eta=0.5&std=0.1"
 LONG = "#committee?K=2&M=2&horizon=2000&N=10000&runs=8&eta=0.5&std=0.1"
 
@@ -99,6 +101,23 @@ def test_stop_ends_a_run_and_the_page_goes_on(look):
     assert look.page.is_enabled("#train")
     look.move("eta", 0.7)
     look.settle()
+
+
+def test_a_run_ends_when_its_page_is_closed(looking, explorer):
+    look = looking()
+    look.open(explorer.address)
+    look.go(
+        LONG.replace("runs=8", "runs=64")
+    )  # many networks: by itself it would take many minutes
+    look.page.click("#train")
+    look.until("learndyn.measured.some(m => m.name === 'rows')")
+    look.page.close()
+    end, used, quiet = time.monotonic() + SECONDS, explorer.used(), 0
+    while quiet < 10 and time.monotonic() < end:  # neighbouring sizes may compile for a while
+        time.sleep(0.1)
+        before, used = used, explorer.used()
+        quiet = quiet + 1 if used == before else 0
+    assert quiet == 10
 
 
 def test_a_killed_process_is_replaced_and_the_page_recovers(look, explorer, theory_of):

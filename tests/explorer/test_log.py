@@ -31,8 +31,8 @@ def test_rates_say_whether_spikes_are_catapults(tmp_path):
     losses = [1.0 / (1 + step) * (30 if 52 <= step <= 54 else 1) for step in range(120)]
     late = lambda step: 0.05 if step > 70 else 0.5  # above the critical rate, but after the spike
     cases = {
-        "all with η > η_crit": lambda step: 0.05, "larger batch": lambda step: 0.5,
-        "none with η > η_crit": late,
+        "loss, with η > η_crit": lambda step: 0.05, "larger batch": lambda step: 0.5,
+        "without η > η_crit": late,
     }  # fmt: skip
     for words, critical in cases.items():
         rows = "".join(f"{loss},0.1,{critical(step)}\n" for step, loss in enumerate(losses))
@@ -90,7 +90,26 @@ def test_records_are_read(tmp_path):
     np.testing.assert_allclose(view.charts[0].series[0].y, 1.0 / np.arange(1, 10))
 
 
+TABLE = "step;train loss\r\n0;3,5\r\n10;1,25\r\n20;1e-1\r\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt"])
+def test_tables_of_other_programs_are_read(tmp_path, name, encoding):
+    """With semicolons and decimal commas, or with tabs, in the encodings of Excel."""
+    for table in (TABLE, TABLE.replace(",", ".").replace(";", "\t")):
+        view = shown(tmp_path, name, table.encode(encoding))
+        assert view.charts[0].at.tolist() == [0, 10, 20]
+        assert view.charts[0].series[0].y.tolist() == [3.5, 1.25, 0.1]
+
+
+def test_errors_name_the_file_as_its_owner_does(tmp_path):
+    with pytest.raises(ValueError, match=r"\Afile: got 'my.csv' "):
+        shown(tmp_path, "0123-my.csv", b"step,loss\n")
+
+
 BAD = {
+    "numbers.csv": b"0,1\n1,2\n2,1\n", "binary.csv": b"\x89HDF\r\n\x1a\n", "half.csv": b"\xff\xfea",
     "cut.nc": b"\x89HDF\r\n\x1a\n", "none.nc": b"", "bytes.csv": b"\xff\xfe\x00", "none.csv": b"",
     "texts.csv": b"a,b\nx,y\n", "short.csv": b"step,loss\n1,2\n", "some.exe": b"MZ",
     "../etc.csv": None, "absent.csv": None,

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import json
+import math
+import random
 import subprocess
 import sys
 
@@ -13,7 +15,7 @@ import tornado.iostream
 import tornado.websocket
 
 from learndyn.explorer import server
-from learndyn.explorer.controls import starts
+from learndyn.explorer.controls import checked, starts
 from learndyn.explorer.pages import PAGES
 from learndyn.explorer.server import MOST_MESSAGE, MOST_VISITORS, serve
 
@@ -174,6 +176,49 @@ def test_bad_messages_are_refused_in_words(served):
         await socket.write_message(json.dumps(question))
         answer = json.loads(await socket.read_message())
         assert answer["number"] == 7 and answer["values"] == values
+
+    served(use)
+
+
+NESTED = ['{"values":' * depth + "1" + "}" * depth for depth in (300, 900, 1500)]
+ODD = [
+    None, True, -1, 0.5, 2**53, 10**400, 1e308, math.nan, math.inf, -math.inf, "", "0", "a\0b",
+    "x" * 5000, "\ud800", "__class__", [], [1, [2, [3]]], {}, {"a": {"b": 1}},
+]  # fmt: skip
+
+
+def odd_messages(rng, count):
+    """Questions of all pages of which one or two parts are something else."""
+    for _ in range(count):
+        name = rng.choice(sorted(PAGES))
+        values = starts(PAGES[name].controls)
+        asked = {"kind": "show", "number": 1, "page": name, "values": values}
+        for _ in range(rng.randint(1, 2)):
+            inside = rng.random() < 0.6
+            part = values if inside else asked
+            part[rng.choice([*part, "more"])] = rng.choice(ODD)
+        yield json.dumps(asked)
+
+
+def test_odd_messages_are_answered_and_end_nothing(served):
+    async def use(client):
+        socket = await client.socket()
+        await socket.read_message()
+        for message in [*odd_messages(random.Random(0), 300), *NESTED, b"\xff\x00", b"{}", ""]:
+            await socket.write_message(message, binary=isinstance(message, bytes))
+            told = await socket.read_message()
+            assert told is not None, message
+            answer = json.loads(told)
+            if answer["kind"] == "error":
+                assert "got" in answer["text"] and "allowed" in answer["text"], message
+                assert "\n" not in answer["text"] and len(answer["text"]) < 1000
+            else:
+                page = PAGES[json.loads(message)["page"]]
+                assert checked(page.controls, answer["values"]) == answer["values"]
+        await socket.write_message("x" * (MOST_MESSAGE + 1))
+        assert await socket.read_message() is None  # closed
+        other = await client.socket()
+        assert json.loads(await other.read_message())["kind"] == "ready"
 
     served(use)
 

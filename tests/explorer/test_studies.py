@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ import learndyn as ld
 from learndyn.explorer.controls import starts
 from learndyn.explorer.pages import PAGES
 from learndyn.explorer.pages.base import Training
+from learndyn.studies import registry
 
 STUDIES = PAGES["studies"]
+SECONDS = 20.0  # a study that goes on is found by this
 CLAIMS = {
     "tally": {"claim": {"holds": 1, "fails": 1, "open": 0}, "erratum": {"holds": 1}},
     "preset": "paper",
@@ -91,6 +94,25 @@ def test_a_study_runs_and_shows_its_figure(folders):
     exec(code, names)
     for name, values in result.records["data"].data_vars.items():
         np.testing.assert_allclose(names["data"][name], values, rtol=1e-6)
+
+
+def test_a_study_ends_where_it_tells_how_far_it_is(folders, monkeypatch):
+    """Not only where it calls what can be cancelled."""
+    told, cancel, ended = [], threading.Event(), threading.Event()
+
+    def compute(study, params, report):
+        try:
+            while len(told) < 1000:
+                time.sleep(0.01)
+                report(0.5)
+                told.append(cancel.set())
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(registry, "compute", compute)
+    with pytest.raises(ld.Cancelled):
+        train(folders, "worschech2024scaling/fig7", cancel)
+    assert ended.wait(SECONDS) and 0 < len(told) < 1000
 
 
 def test_a_study_that_nobody_waits_for_ends(folders):

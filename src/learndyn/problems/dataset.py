@@ -14,12 +14,14 @@ from learndyn.problems.base import AbstractProblem, Loss, MapStatistics, Sampler
 from learndyn.problems.examples import Examples
 from learndyn.problems.losses import AbstractLoss, SquaredLoss, is_labels, loss_given
 from learndyn.problems.targets import checked_targets
+from learndyn.runtime.bounds import POSITIVE, bounded
 from learndyn.runtime.checks import a_kind, finite
 from learndyn.runtime.precision import in_float64
 from learndyn.runtime.types import Array, Number, Weights
 from learndyn.runtime.values import frozen
 
 
+@bounded(loss_scale=POSITIVE)
 class Dataset(AbstractProblem):
     """A finite set of examples (x, y); the loss is averaged over examples.
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks import AbstractNetwork
+from learndyn.runtime.bounds import POSITIVE, bounded
 from learndyn.runtime.checks import instance, integer, positive
 from learndyn.runtime.types import Array, Number
 from learndyn.runtime.values import Value
@@ -77,6 +78,7 @@ class AbstractLoss(Value):
         return jnp.sum(losses) / jnp.maximum(jnp.sum(counted), 1).astype(losses.dtype)
 
 
+@bounded(scale=POSITIVE)
 class SquaredLoss(AbstractLoss):
     """scale · |target − output|²; labels are one-hot encoded.
 

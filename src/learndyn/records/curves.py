@@ -1,8 +1,11 @@
 """Curves of a training that others have logged: records, CSV files and TensorBoard's events."""
 
+import codecs
 import csv
+import itertools
 import os
 import pathlib
+import re
 from array import array
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -13,7 +16,8 @@ from learndyn.records.events import scalars
 from learndyn.records.files import load
 
 STEP = ("step", "Step", "global_step", "iteration", "iter", "epoch")  # names of columns of steps
-SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": ","}
+TABLES = (".csv", ".tsv", ".txt")
+SEPARATORS = ",;\t"  # of the cells of a table; the one that its first line has most of
 EVENTS = "tfevents"  # in the names of TensorBoard's files
 KINDS = (
     "a record (.nc) of `ld.save` or `ld.Recorder`, a .csv file with a line of names, "
@@ -52,6 +56,8 @@ def read_curves(path: str | os.PathLike[str]) -> Logged:
     Steps are sorted; of several entries of one step, the last one holds, as where a training was
     resumed. Empty cells of a CSV file are left out, and so are columns that are not numbers. The
     column of steps is called step, global_step, iteration, iter or epoch; without one, rows count.
+    Cells are separated by commas, tabs or semicolons; with semicolons a comma in a number is its
+    decimal point. The text is in UTF-8 or, as Excel's "Unicode text", in UTF-16.
 
     Args:
         path: the file; how to read it follows from its name.
@@ -70,13 +76,15 @@ def read_curves(path: str | os.PathLike[str]) -> Logged:
             remark = "" if whole else CUT_OFF
         elif path.suffix.lower() == ".nc":
             found = _record(path)
-        elif path.suffix.lower() in SEPARATORS:
+        elif path.suffix.lower() in TABLES:
             found = _table(path)
         else:
             raise ValueError(f"its name ends in {path.suffix!r}")
         curves = {name: _sorted(*each) for name, each in found.items()}
         if not any(len(curve.steps) for curve in curves.values()):
             raise ValueError("no numbers with a name are in it")
+    except UnicodeError:
+        raise ValueError(f"file: got {path.name!r} (it is no text); allowed is {KINDS}") from None
     except (ValueError, OSError, csv.Error) as error:
         why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
         text = str(why).partition("\n")[0]
@@ -106,22 +114,34 @@ def _record(path: pathlib.Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 def _table(path: pathlib.Path) -> dict[str, tuple[array, array]]:
     """The columns of numbers of a table, each with the steps of its entries."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.reader(file, delimiter=SEPARATORS[path.suffix.lower()])
+    with path.open(encoding=_encoding(path), newline="") as file:
+        first = file.readline()
+        separator = max(SEPARATORS, key=re.sub('"[^"]*"', "", first).count)
+        rows = csv.reader(itertools.chain([first], file), delimiter=separator)
         names = [name.strip() for name in next(rows, [])]
+        if names and all(_number(name) is not None for name in names):
+            raise ValueError("its first line has numbers instead of names")
+        number = _number if separator != ";" else lambda cell: _number(cell.replace(",", "."))
         step = next((names.index(name) for name in STEP if name in names), None)
         columns = {i: (array("d"), array("d")) for i in range(len(names)) if i != step}
         for count, row in enumerate(rows):
-            at = _number(row[step]) if step is not None and step < len(row) else count
+            at = number(row[step]) if step is not None and step < len(row) else count
             for i in tuple(columns):
                 cell = row[i].strip() if i < len(row) else ""
-                value = _number(cell)
+                value = number(cell)
                 if cell and value is None:
                     del columns[i]  # a column of texts
                 elif value is not None and at is not None and (step is None or step < len(row)):
                     columns[i][0].append(at)
                     columns[i][1].append(value)
     return {names[i]: column for i, column in columns.items() if names[i]}
+
+
+def _encoding(path: pathlib.Path) -> str:
+    with path.open("rb") as file:
+        return (
+            "utf-16" if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+        )
 
 
 def _number(cell: str) -> float | None:

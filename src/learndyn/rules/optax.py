@@ -24,12 +24,14 @@ from learndyn.rules.base import (
 )
 from learndyn.rules.batches import SAMPLINGS, check_batches
 from learndyn.rules.gradient import SGD, GradientDescent
+from learndyn.runtime.bounds import COUNT, bounded
 from learndyn.runtime.checks import a_kind, instance, one_of, positive_int, shown
 from learndyn.runtime.types import Weights
 
 LONGEST = 200  # characters of a transformation's error that are shown
 
 
+@bounded(batch=COUNT)
 class Optax(AbstractRule):
     """w ← w + update, with the update that an optax transformation computes from a gradient.
 

@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import pathlib
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -109,6 +110,11 @@ class AbstractPage(abc.ABC):
             controls[name]["start"] = control.start
         texts = {text: getattr(cls, text) for text in ("name", "title", "about")}
         return {**texts, "equation": cls.equation, "source": cls.source, "controls": controls}
+
+
+def missing(folder: str) -> str:
+    """What to add to the name of a folder that is not there."""
+    return "" if pathlib.Path(folder).is_dir() else ", which does not exist"
 
 
 def on_steps(end: float | int, per_time: int) -> "np.ndarray":

@@ -62,6 +62,7 @@ class Log(AbstractPage):
         remark = [found.logged.remark] * bool(found.logged.remark)
         view = View(notes=[*remark, *story(found.events, steps)], saves=True)
         view.offers = {"variable": list(found.logged.curves)}
+        view.hints["file"] = _own_name(values)
         view.status = (
             f"{len(loss)} entries of {found.loss}; in the file: {', '.join(found.logged.curves)}"
         )
@@ -98,7 +99,11 @@ class Log(AbstractPage):
         import learndyn as ld
         from learndyn.records.curves import read_curves
 
-        logged = read_curves(_sent(folders, values["file"]))
+        path, own = _sent(folders, values["file"]), _own_name(values)
+        try:
+            logged = read_curves(path)
+        except ValueError as error:
+            raise ValueError(str(error).replace(path.name, own)) from None
         names = list(logged.curves)
         loss = values["variable"] if values["variable"] in names else _loss(names)
         steps, history = logged.curves[loss]

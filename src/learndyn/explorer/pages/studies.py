@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from learndyn.explorer.controls import Choice, Control, Text, Values
-from learndyn.explorer.pages.base import AbstractPage, Result, Training
+from learndyn.explorer.pages.base import AbstractPage, Result, Training, missing
 from learndyn.explorer.views import Picture, Table, View
 
 if TYPE_CHECKING:
@@ -48,8 +48,10 @@ class Studies(AbstractPage):
         kept = {name: _kept(folders, name, "claims.json") for name in names}
         listed = [name for name in names if _matches(name, kept[name], values)]
         view.offers["study"] = ["", *listed]
+        count, folder = sum(map(bool, kept.values())), folders["results"]
         view.status = (
-            f"{len(listed)} of {len(names)} studies; {sum(map(bool, kept.values()))} kept results"
+            f"{len(listed)} of {len(names)} studies; {count} kept results in "
+            f"{folder}{missing(folder)}"
         )
         if values["study"]:
             self._detail(view, values["study"], names, folders)
@@ -207,13 +209,17 @@ def _replicated(replication: Mapping[str, Any]) -> Table:
 
 def _computed(name: str, report: Any, *, cancel: Any) -> tuple[Any, "xr.Dataset"]:
     """The study and its data; ends when `cancel` is set, as `solve` and `simulate` do."""
-    from learndyn.runtime.interruption import interruptible
+    from learndyn.runtime.interruption import interruptible, stop_if_interrupted
     from learndyn.studies import registry
 
     study = registry.find(name)
 
+    def told(done: float) -> None:
+        stop_if_interrupted()  # what a study does itself ends here, its calls end by themselves
+        report(done)
+
     @interruptible
     def compute(cancel: Any = None) -> "xr.Dataset":
-        return registry.compute(study, study.PRESETS["quick"], report)
+        return registry.compute(study, study.PRESETS["quick"], told)
 
     return study, compute(cancel=cancel)

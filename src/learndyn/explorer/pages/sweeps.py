@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from learndyn.explorer.controls import Control, Text, Values
-from learndyn.explorer.pages.base import AbstractPage
+from learndyn.explorer.pages.base import AbstractPage, missing
 from learndyn.explorer.views import Axis, Chart, Heat, Series, Table, View
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Sweeps(AbstractPage):
         view = View(offers={"store": ["", *stores]})
         if not values["store"]:
             count = f"{len(stores)} store{'s' * (len(stores) != 1)}"
-            view.status = f"{count} below {folders['sweeps']}"
+            view.status = f"{count} below {folders['sweeps']}{missing(folders['sweeps'])}"
             leads = [{"store": name} for name in stores]
             view.tables.append(Table("Stores", ("store",), [(name,) for name in stores], leads))
             return view
@@ -166,7 +166,8 @@ def _opened(folder: pathlib.Path) -> "xr.Dataset":
     try:
         return ld.open_sweep(folder)
     except (ValueError, OSError, ImportError) as error:
-        raise ValueError(f"store: {str(error).partition(chr(10))[0]}") from None
+        text = str(error).partition("\n")[0].removeprefix("store: ")
+        raise ValueError(f"store: {text}") from None
 
 
 def _axes(data: "xr.Dataset") -> list[str]:

@@ -13,9 +13,11 @@ from learndyn.networks.dense.layered import AbstractLayered
 from learndyn.networks.dense.links import Links
 from learndyn.networks.parts import affine
 from learndyn.runtime import checks
+from learndyn.runtime.bounds import FRACTION, POSITIVE, bounded
 from learndyn.runtime.types import Array, Number, Weights
 
 
+@bounded(dropped=FRACTION, gain=POSITIVE)
 class DenseNet(AbstractLayered):
     """h_l = s_l W_l (x, g(h_1), …, g(h_{l−1})) + b_l, Eqs. A.5-A.6 of zhu2024linearity.
 

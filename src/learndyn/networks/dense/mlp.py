@@ -13,9 +13,11 @@ from learndyn.networks.dense.layered import AbstractLayered
 from learndyn.networks.parts import affine
 from learndyn.networks.parts.dense_layers import DenseLayers, kind_of
 from learndyn.runtime import checks
+from learndyn.runtime.bounds import POSITIVE, bounded
 from learndyn.runtime.types import Array, Number, Weights
 
 
+@bounded(gain=POSITIVE)
 class MLP(AbstractLayered):
     """h_l = s_l W_l g(h_{l−1}) + b_l with h_1 = s_1 W_1 x + b_1; the output is a map of the last h.
 

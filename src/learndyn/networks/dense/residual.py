@@ -9,9 +9,11 @@ import numpy as np
 from learndyn.networks.dense.layered import AbstractLayered
 from learndyn.networks.parts import affine
 from learndyn.runtime import checks
+from learndyn.runtime.bounds import COUNT, POSITIVE, bounded
 from learndyn.runtime.types import Array, Number, Weights
 
 
+@bounded(skip=COUNT, gain=POSITIVE)
 class ResidualMLP(AbstractLayered):
     """f_l = g(h_l) + f_{l−skip}, h_l = s_l W_l f_{l−1} + b_l, Eq. A.12 of zhu2024linearity.
 

@@ -8,10 +8,12 @@ import numpy as np
 
 from learndyn.networks.images.parts import AbstractImageNetwork, Layer, convolution, dense
 from learndyn.networks.parts import affine
+from learndyn.runtime.bounds import COUNT, POSITIVE, bounded
 from learndyn.runtime.checks import positive_int, widths
 from learndyn.runtime.types import Array, Number, Weights
 
 
+@bounded(kernel=COUNT, gain=POSITIVE)
 class CNN(AbstractImageNetwork):
     """Convolutions with zero padding, each followed by g, then one dense layer over all pixels.
 

@@ -7,10 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks.base import AbstractNetwork, Shape
+from learndyn.runtime.bounds import POSITIVE, bounded
 from learndyn.runtime.checks import finite, numbers, positive
 from learndyn.runtime.types import Array, Number, Weights
 
 
+@bounded(gamma=POSITIVE, std=POSITIVE)
 class GeneralQuadratic(AbstractNetwork):
     """g(w; x) = w · x + ½ γ wᵀ Σ w, Eq. 3.3 of zhu2024quadratic.
 
