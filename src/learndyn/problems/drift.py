@@ -39,8 +39,8 @@ class Drift(Value):
 
     def __init__(self, *, diffusion: Number | None = None, rotation: Number | None = None):
         if (diffusion is None) == (rotation is None):
-            came = "neither" if diffusion is None else "both"
-            raise ValueError(f"diffusion: got {came} diffusion and rotation; allowed is one")
+            came = "neither a diffusion nor" if diffusion is None else "both a diffusion and"
+            raise ValueError(f"diffusion: got {came} a rotation; allowed is one of them")
         self.diffusion = None if diffusion is None else positive("diffusion", diffusion)
         self.rotation = None if rotation is None else positive("rotation", rotation)
 

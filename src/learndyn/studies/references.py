@@ -84,10 +84,10 @@ PAPERS = {
         Paper(
             "refinetti2021classifying",
             "Refinetti, Maria and Goldt, Sebastian and Krzakala, Florent and Zdeborová, Lenka",
-            "Classifying high-dimensional Gaussian mixtures: Where kernel methods fail and "
-            "neural networks succeed",
+            "Classifying high-dimensional Gaussian mixtures: Where kernel methods fail and neural "
+            "networks succeed",
             2021,
-            "International Conference on Machine Learning 38",
+            "Proceedings of Machine Learning Research 139, 8936",
         ),
         Paper(
             "curvature2020linear",

@@ -15,6 +15,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from learndyn.records import Variable as Variable
+from learndyn.rules import Optax
 from learndyn.runtime.checks import either, one_of, shown
 from learndyn.runtime.divergence import bound_of
 from learndyn.runtime.precision import full_precision, in_float64
@@ -305,6 +306,21 @@ def beyond_gradient(
     if not schedule and callable(getattr(rule, "learning_rate", None)):
         return "the rule has a learning rate that changes, which the equations leave out"
     return None
+
+
+def beyond_sgd(rule: Any) -> str:
+    """Why a theory of overlaps does not cover a rule without a law of steps.
+
+    Args:
+        rule: a rule whose `step_law` is None.
+
+    Returns:
+        The reason.
+    """
+    reason = f"the rule is {type(rule).__name__}, not SGD"
+    if not isinstance(rule, Optax):
+        return reason
+    return f"{reason}: rules such as Adam treat each coordinate by itself, which overlaps do not"
 
 
 def sample_weights(system: System, key: int) -> tuple[Weights, Weights]:

@@ -4,6 +4,7 @@ import json
 import pathlib
 
 import numpy as np
+import optax
 import pytest
 
 import learndyn as ld
@@ -171,6 +172,9 @@ def test_no_theory_says_why():
     system = ld.System(data, ld.Committee(1, "erf"), ld.NodePerturbation(0.1))
     with pytest.raises(ld.NoTheory, match="committee: the rule is NodePerturbation, not SGD"):
         ld.solve(system, [0, 1])
+    adam = ld.System(data, ld.Committee(1, "erf"), ld.Optax(optax.adam(0.1)))
+    with pytest.raises(ld.NoTheory, match="committee: the rule is Optax, not SGD: rules such as A"):
+        ld.solve(adam, [0, 1])
 
 
 def test_state_is_conserved_only_where_theory_says():

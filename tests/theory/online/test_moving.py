@@ -139,10 +139,10 @@ def test_networks_step_as_the_drift_says():
 
 
 def test_what_cannot_move_is_refused():
-    with pytest.raises(ValueError, match="diffusion: got neither diffusion and rotation; allowed"):
+    with pytest.raises(ValueError, match="diffusion: got neither a diffusion nor a rotation; al"):
         ld.Drift()
     with pytest.raises(
-        ValueError, match="diffusion: got both diffusion and rotation; allowed is o"
+        ValueError, match="diffusion: got both a diffusion and a rotation; allowed is"
     ):
         ld.Drift(diffusion=0.1, rotation=0.1)
     with pytest.raises(ValueError, match="drift: got a rotation for a level of dimension 5; allow"):

@@ -28,6 +28,7 @@ from learndyn.theory.base import (
     Reference,
     Variable,
     beyond_gradient,
+    beyond_sgd,
 )
 from learndyn.theory.chain import AbstractChain
 from learndyn.theory.committee import landmarks
@@ -122,7 +123,7 @@ class CommitteeTheory(AbstractTheory):
         if (beyond := beyond_gradient(rule, decay=True, schedule=True, momentum=True)) is not None:
             return Coverage("none", beyond)
         if rule.step_law is None:
-            return Coverage("none", f"the rule is {type(rule).__name__}, not SGD")
+            return Coverage("none", beyond_sgd(rule))
         return _coverage(CommitteeSetting.of(system))
 
     @property

@@ -24,6 +24,7 @@ from learndyn.theory.base import (
     Reference,
     Variable,
     beyond_gradient,
+    beyond_sgd,
 )
 from learndyn.theory.chain import AbstractChain
 from learndyn.theory.committee.dynamics import stiff
@@ -89,7 +90,7 @@ class OnlineTheory(CommitteeTheory):
         if network.columns or problem.teacher.columns:
             return Coverage("none", "the network has a matrix of output weights")
         if law_of(rule) is None:
-            return Coverage("none", f"the rule is {type(rule).__name__}, whose steps are unknown")
+            return Coverage("none", beyond_sgd(rule))
         moves = problem.moves_teacher
         beyond = beyond_gradient(rule, decay=True, schedule=True, momentum=not moves)
         if beyond is not None:

@@ -23,6 +23,7 @@ from learndyn.theory.base import (
     Reference,
     Variable,
     beyond_gradient,
+    beyond_sgd,
 )
 from learndyn.theory.chain import AbstractChain
 from learndyn.theory.committee.dynamics import realisation, stiff
@@ -85,7 +86,7 @@ class GeneralCommitteeTheory(CommitteeTheory):
         if (beyond := beyond_gradient(rule, decay=True, schedule=True)) is not None:
             return Coverage("none", beyond)
         if rule.step_law is None:
-            return Coverage("none", f"the rule is {type(rule).__name__}, not SGD")
+            return Coverage("none", beyond_sgd(rule))
         return _coverage(GeneralSetting.of(system))
 
     @property
