@@ -117,6 +117,12 @@ def test_the_tables_of_coverage_have_every_theory(part, tmp_path):
     for kind in THEORIES:
         assert re.search(rf'^\| {re.escape(kind.name)} \| "full"', page, re.M), kind.name
     assert '| committee | "full", "flow", "finite", "inertial" |' in page  # with momentum
+    # `simulate` refuses it: the natural gradient of a mixture has no closed form.
+    rule, (mixture, committee) = (
+        coverage.RULES["NaturalGradient"],
+        coverage.systems()["committee, a mixture of Gaussians"],
+    )
+    assert coverage.cell(mixture, committee, rule) == "refused"
     pairs = [("erf", "erf"), ("relu", "relu"), ("tanh", "erf"), ("relu", "gelu"), ("sign", "erf")]
     exactness = ["exact", "exact", "10⁻⁶", "1 %", ""]
     assert [coverage.averages(*pair) for pair in pairs] == exactness

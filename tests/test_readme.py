@@ -45,6 +45,18 @@ def test_every_file_that_a_page_names_is_there(page):
             assert (path.parent / target).exists(), target
 
 
+def test_every_source_file_that_a_page_names_is_there():
+    root = README.parent
+    ours = [path for folder in ("src", "tests", "benchmarks", "examples") for path in
+            (root / folder).rglob("*.py")]  # fmt: skip
+    ends = tuple(f"/{path.relative_to(root).as_posix()}" for path in ours)
+    theirs = {"_src/stax/linear.py", "pyhessian/hessian.py", "example_eigenvalues.py"}
+    for page in ("README.md", "CONTRIBUTING.md", *DOCS):
+        named = set(re.findall(r"`([\w./]+\.py)(?:::\w+)?`", (root / page).read_text("utf-8")))
+        for name in named - theirs:
+            assert any(end.endswith(f"/{name}") for end in ends), f"{page}: {name}"
+
+
 def test_the_page_on_instruments_runs(capsys):
     page = (README.parent / "docs" / "instruments.md").read_text()
     first, loop = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)

@@ -69,9 +69,23 @@ def cell(problem: object, network: object, rule: object) -> str:
     except ValueError:
         return "refused"
     theory = find_theory(system)
-    if theory is None and isinstance(network, InfiniteNetwork):
-        return "refused"  # it has no weights to simulate
-    return "`simulate`" if theory is None else f"{theory.name}: {theory.covers(system).level}"
+    if theory is None:
+        return "`simulate`" if trains(system) else "refused"
+    return f"{theory.name}: {theory.covers(system).level}"
+
+
+def trains(system: ld.System) -> bool:
+    """Whether `simulate` can train the network of a system."""
+    problem, network, rule = system.problem, system.network, system.rule
+    if isinstance(network, InfiniteNetwork):
+        return False  # it has no weights
+    if rule.samples or problem.examples() is not None or problem.teacher_network is not None:
+        return True  # `System` has checked rules that use all examples of a teacher
+    try:
+        rule.velocity(problem, network, ())
+    except ValueError:
+        return False
+    return True
 
 
 def averages(student: str, teacher: str) -> str:
@@ -99,11 +113,13 @@ def _page() -> Iterator[str]:
     yield "[In words](../coverage.md).\n\n## Which theory covers which system\n"
     yield "Where no theory does, `simulate` works and `solve` says why not. A cell has the theory's"
     yield "name, as for `solve(theory=…)`, and whether it is exact.\n"
+    yield ":::{container} wide"
     heads = [re.sub("(?<=[a-z])(?=[A-Z])", "\u200b", name) for name in RULES]  # may be broken there
     yield f"| | {' | '.join(heads)} |\n|---|{'---|' * len(RULES)}"
     for name, (problem, network) in systems().items():
         yield f"| {name} | {' | '.join(cell(problem, network, r) for r in RULES.values())} |"
-    yield "\n## Orders and observables\n"
+    yield ":::\n"
+    yield "## Orders and observables\n"
     yield "| theory | orders | dynamics | fluctuations | exact chain | landmarks |"
     yield "|---|---|---|---|---|---|"
     yield from _orders()

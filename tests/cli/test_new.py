@@ -181,6 +181,24 @@ def test_existing_files_are_not_overwritten_and_names_are_checked(tmp_path, caps
     assert [path.name for path in tmp_path.iterdir()] == ["smith2027width"]
 
 
+def test_a_theory_beside_a_study_says_which_entry_point_is_missing(tmp_path, capsys, install):
+    root, _ = made(tmp_path, capsys, "study", "smith2027width/fig1")
+    app(["new", "study", "smith2027width/fig2", "--out", str(tmp_path)], standalone_mode=False)
+    assert "add to" not in capsys.readouterr().out  # the paper's entry point is there
+    app(["new", "theory", "smith2027width", "--out", str(tmp_path)], standalone_mode=False)
+    lines = capsys.readouterr().out.split("so that learndyn finds it:\n\n")[1].split("\n\n")[0]
+    path = root / "pyproject.toml"
+    path.write_text(f"{path.read_text()}\n{lines}\n")
+    points = tomllib.loads(path.read_text())["project"]["entry-points"]
+    pairs = [(g, f"{name} = {value}") for g, p in points.items() for name, value in p.items()]
+    install("smith2027width", root, pairs)
+    (root / "smith2027width" / "broken.py").write_text("TITLE = (")
+    theirs = [name for name in registry.names() if name.startswith("smith")]
+    assert theirs == ["smith2027width/fig1", "smith2027width/fig2"]  # theory.py is no study
+    assert points["learndyn.theories"] == {"smith2027width": "smith2027width.theory:Theory"}
+    assert points["learndyn.studies"] == {"smith2027width": "smith2027width"}
+
+
 def test_skeletons_are_written_as_we_write(tmp_path, capsys):
     """The linter of this package has nothing to say about them."""
     made(tmp_path, capsys, "study", "smith2027width/fig1")

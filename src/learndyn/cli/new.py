@@ -4,6 +4,7 @@ import keyword
 import pathlib
 import re
 import string
+import tomllib
 from typing import Annotated
 
 import typer
@@ -36,7 +37,22 @@ def new(
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text, encoding="utf-8")
             print(root / path)
+    if missing := _missing_entry(root / "pyproject.toml", files["pyproject.toml"]):
+        print(f"add to {root / 'pyproject.toml'}, so that learndyn finds it:\n\n{missing}\n")
     print(f"next: pip install -e {root}; python -m pytest {root}, which fails until it is written")
+
+
+def _missing_entry(path: pathlib.Path, wanted: str) -> str:
+    """The lines of an entry point that a file of an earlier skeleton, or one's own, lacks."""
+    ((group, points),) = tomllib.loads(wanted)["project"]["entry-points"].items()
+    try:
+        own = tomllib.loads(path.read_text("utf-8")).get("project", {}).get("entry-points", {})
+    except tomllib.TOMLDecodeError:
+        own = {}
+    if own.get(group, {}).items() >= points.items():
+        return ""
+    lines = [f'[project.entry-points."{group}"]']
+    return "\n".join(lines + [f'{name} = "{target}"' for name, target in points.items()])
 
 
 def _parsed(kind: str, name: str) -> tuple[str, str]:

@@ -27,4 +27,6 @@ def write_report(folder: pathlib.Path, out: pathlib.Path) -> str:
     text = page(folder)
     with whole_file(out) as part:
         part.write_text(text, encoding="utf-8")
-    return f"{out}: {len(text.encode()) / 1e6:.1f} MB, opens in any browser"
+    size = len(text.encode())
+    shown = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
+    return f"{out}: {shown}, opens in any browser"

@@ -52,8 +52,17 @@ def names() -> Iterator[str]:
     """The names paper/figure of all studies, sorted within ours and within those of others."""
     for paper in papers.packages():
         for module in pkgutil.iter_modules([str(papers.folder_of(paper))]):
-            if not module.name.startswith("_"):
-                yield f"{paper}/{module.name}"
+            name = f"{paper}/{module.name}"
+            if not module.name.startswith("_") and (papers.is_ours(paper) or _has_title(name)):
+                yield name
+
+
+def _has_title(name: str) -> bool:
+    """Whether a module is a study: a package of others may have modules besides."""
+    try:
+        return bool(constant(name, "TITLE"))
+    except (OSError, SyntaxError, ValueError):
+        return False
 
 
 def find(name: str) -> Study:

@@ -5,6 +5,9 @@ from learndyn.theory.base import Coverage as Coverage
 from learndyn.theory.base import NoTheory as NoTheory
 from learndyn.theory.base import Reference as Reference
 from learndyn.theory.base import Variable as Variable
+from learndyn.theory.committee.general.theory import (
+    GeneralCommitteeTheory as GeneralCommitteeTheory,
+)
 from learndyn.theory.committee.state import Overlaps as Overlaps
 from learndyn.theory.committee.theory import CommitteeTheory as CommitteeTheory
 from learndyn.theory.deep_linear.state import Modes as Modes
