@@ -77,8 +77,8 @@ SLIDERS: dict[str, tuple[Callable, Callable, list[dict[str, Any]]]] = {
     "committee": (committee, shown, [*SIZES, {"norm": 2}]),
     "committee in training": (committee, trained, SIZES),
     "spectra": (spectrum, shown, [*RATES, {"exponent": 0.4}, {"N": 44}]),
-    "deep linear": (deep, shown, [*RATES, {"values": (2.0, 0.5)}, {"power": 0.9}, {"power": 0.1},
-                                  {"strength": 0.6}]),
+    "deep linear": (deep, shown, [*RATES, {"values": (2.0, 0.5)}, {"power": 0.9}, {"power": 0.0},
+                                  {"power": 1.0}, {"strength": 0.6}]),
     "node perturbation": (perturbed, shown, [*RATES, {"noise": 0.3}]),
     "catapult": (catapult, watched, RATES),
 }  # fmt: skip

@@ -54,6 +54,20 @@ def test_nn2pp():
     np.testing.assert_allclose(ours.outputs, out, rtol=1e-12)
 
 
+@pytest.mark.parametrize("label", [-1.0, 1.0])
+def test_classical_perceptrons(label):
+    """J ← J + (1/N) f s ξ: at one label the sign of this unit is wrong, at the other right."""
+    J, eta = W[0] / np.sqrt(N), 0.7
+    h = J @ XI
+    wrong = h * label < 0
+    strengths = {ld.Hebb: 1.0, ld.Perceptron: wrong, ld.AdaTron: wrong * abs(h)}
+    for rule, f in strengths.items():
+        ours = stepped(ld.Committee(1, "linear"), rule(eta), label, W[:1])
+        np.testing.assert_allclose(
+            ours[0], np.sqrt(N) * (J + eta / N * f * label * XI), rtol=1e-12, err_msg=str(rule)
+        )
+
+
 def test_scales_of_the_committee_papers():
     """F_k = (4η/p) Δ λ_k of one, η √M/K g' Δ of the other; a step is F x/√N."""
     x, eta = W @ XI / np.sqrt(N), 0.3

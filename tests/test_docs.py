@@ -122,6 +122,28 @@ def test_the_tables_of_coverage_have_every_theory(part, tmp_path):
     assert [coverage.averages(*pair) for pair in pairs] == exactness
 
 
+SECTIONS = [
+    "The system", "Equations", "Conventions", "Orders", "Where it holds, and what breaks it",
+    "Landmarks", "Cost", "References",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", sorted((DOCS / "theories").glob("*.md")), ids=lambda p: p.stem)
+def test_the_page_of_a_theory_has_every_section(path):
+    text = path.read_text("utf-8")
+    assert re.findall(r"^## (.*)$", text, re.M) == SECTIONS
+    assert f"theories/{path.stem}\n" in (DOCS / "index.md").read_text("utf-8")
+    assert f"(theories/{path.stem}.md)" in (DOCS / "choosing.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("kind", THEORIES, ids=lambda kind: kind.name)
+def test_every_theory_has_a_page_with_its_landmarks(kind):
+    pages = [path.read_text("utf-8") for path in (DOCS / "theories").glob("*.md")]
+    (page,) = [text for text in pages if f'`"{kind.name}"`' in text.split("\n## ")[0]]
+    missing = [name for name in kind.units if not re.search(rf"\b{name}\b", page)]
+    assert not missing
+
+
 def test_notebooks_have_the_code_of_pages_and_examples(part, tmp_path):
     pytest.importorskip("jupytext")
     notebooks = part("notebooks")

@@ -27,7 +27,7 @@ class Page(AbstractPage):
     }
 
     def __init__(self):
-        self.go_on, self.shown = threading.Event(), []
+        self.go_on, self.shown, self.refined = threading.Event(), [], []
 
     def show(self, values, folders):
         if values["size"] == 9:
@@ -39,7 +39,10 @@ class Page(AbstractPage):
         self.shown.append(values)
         return View(status=f"{values['x']}, {values['size']}")
 
-    def refine(self, values):
+    def refine(self, values, cancel):
+        if values["x"] == 6:  # takes until somebody asks for something else
+            self.refined.append(cancel.wait(SECONDS))
+            raise Cancelled("cancelled")
         return View(status="finer") if values["x"] == 5 else None
 
     def neighbours(self, values):
@@ -133,6 +136,25 @@ def test_a_view_at_rest_is_refined_and_neighbours_are_compiled(asked, page):
     assert of(answers, "view")[1]["view"]["status"] == "finer"
     until(lambda: {"x": 5, "size": 4} in page.shown)
     assert len(of(answers, "view")) == 2  # nobody asked for the neighbour
+
+
+@pytest.mark.parametrize(
+    "kind, visitor, size", [("show", "a", 1), ("show", "b", 2), ("gone", "a", 1)]
+)
+def test_a_refinement_makes_way(asked, page, kind, visitor, size):
+    """For its own visitor, and for others whose programs wait for the same thread."""
+    answers = asked(x=6)
+    until(lambda: of(answers, "view"))
+    time.sleep(0.3)  # it refines
+    asked(kind, number=2, x=2, size=size, visitor=visitor)
+    until(lambda: page.refined == [True])
+    if kind == "show":
+        until(lambda: len(of(answers, "view")) == 2)
+    assert not of(answers, "stopped") and not of(answers, "error")
+    if visitor == "b":  # and goes on later
+        time.sleep(0.3)
+        asked("gone")
+        until(lambda: page.refined == [True, True])
 
 
 @pytest.mark.parametrize("kind", ["stop", "gone", "train"])

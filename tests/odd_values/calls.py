@@ -219,7 +219,7 @@ CALLS: dict[str, Callable[[], Call]] = {
                              heads=("model", "weights")),
     "bounds_of": lambda: Call({"constructor": ld.SGD}),
     "code_of": lambda: Call({"system": system(), "times": [0, 1], "key": 0, "runs": 1,
-                             "runs_key": 1, "method": "auto"}),
+                             "runs_key": 1, "method": "auto", "fluctuations": False}),
     "compare": lambda: Call({"theory": record(), "simulation": record(True), "doubled": None,
                              "same_system": True}),
     "forward": lambda: Call({"apply": model().network, "weights": model().weights, "x": X,

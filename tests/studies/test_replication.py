@@ -156,3 +156,22 @@ def test_exit_code_of_a_run(study, tmp_path, fails, settings, code):
     assert found["tally"] == {"claim": {"holds": 1, "fails": 1, "open": 1}}
     assert "tolerance" not in rows["unknown"] and rows["unknown"]["why_open"] == "no data"
     assert ("listed as failing and does not fail" in said.stdout) == (len(fails) == 2 and code)
+
+
+def test_a_claim_that_promises_every_key_and_depends_on_it_is_named(study, tmp_path):
+    said = learndyn("replicate", "p/f", "--keys", 3, "--out", tmp_path)
+    named = "promises to hold at every key, but depends on it: "
+    assert f"{named}it is tiny" in said.stdout and f"{named}it is small" not in said.stdout
+    runs = kept(tmp_path)["runs"]
+    seen = [abs(np.random.default_rng(int(key)).standard_normal()) for key in runs]
+    measured = [run["claims"]["it is tiny"]["measured"] for run in runs.values()]
+    np.testing.assert_allclose(measured, seen)
+
+
+@pytest.mark.parametrize(("second", "varies"), [(1.01, False), (1.02, True)])
+def test_values_vary_if_they_change_by_a_tenth_of_what_would_turn_the_verdict(second, varies):
+    row = {"rate": 1.0, "kind": "claim", "status": "holds", "slack": 0.1 + 1e-9}
+    runs = {str(v): {"claims": {"a": row | {"measured": v}}} for v in (1.0, second)}
+    assert replication.varying(runs) == ["a"] * varies
+    chance = {k: {"claims": {"a": run["claims"]["a"] | {"rate": 0.9}}} for k, run in runs.items()}
+    assert replication.varying(chance) == []

@@ -36,13 +36,19 @@ def store(made, tmp_path):
     return shutil.copytree(made, tmp_path / "s.zarr")
 
 
+@pytest.fixture
+def flat(store):
+    """Where the store keeps its points."""
+    return store / "point"
+
+
 def again(client, store):
     return ld.sweep(blank, {"a": range(6)}, store=store, client=client, progress=False)
 
 
 @pytest.mark.parametrize("part", ["y/c/0", "y/c/1", "n/c/2", "text/c/0"])
-def test_a_missing_chunk_is_noticed_and_computed_again(client, store, part):
-    place = store / part
+def test_a_missing_chunk_is_noticed_and_computed_again(client, store, flat, part):
+    place = flat / part
     shutil.rmtree(place) if place.is_dir() else place.unlink()
     first = 2 * int(part[-1])
     with pytest.warns(UserWarning, match=rf"lacks the data of 2 finished points \(a={first}, …\)"):
@@ -56,8 +62,8 @@ def test_a_missing_chunk_is_noticed_and_computed_again(client, store, part):
     assert list(data["point_attempt"].values) == [1 + (a // 2 == first // 2) for a in range(6)]
 
 
-def test_a_missing_status_is_a_point_that_waits(client, store):
-    (store / STATUS / "c" / "1").unlink()
+def test_a_missing_status_is_a_point_that_waits(client, store, flat):
+    (flat / STATUS / "c" / "1").unlink()
     assert progress_of(store)[0] == {"pending": 2, "finished": 4}
     assert np.all(again(client, store)["point_status"] == "finished")
 
@@ -67,23 +73,32 @@ def test_a_padded_record_needs_no_more_chunks_than_it_is_long(client, tmp_path):
     options = {"store": tmp_path / "s.zarr", "client": client, "progress": False}
     data = ld.sweep(grows, {"n": [2, 3, 7, 0, 1]}, pad=("time",), chunk=1, **options)
     assert np.all(data["point_status"] == "finished")
-    (tmp_path / "s.zarr" / "y" / "c" / "2" / "3").unlink()
+    (tmp_path / "s.zarr" / "point" / "y" / "c" / "2" / "3").unlink()
     with pytest.warns(UserWarning, match=r"lacks the data of 1 finished points \(n=7, …\)"):
         ld.open_sweep(tmp_path / "s.zarr")
 
 
-def test_a_store_that_left_out_blank_chunks_is_read_as_before(store):
-    """Stores of earlier versions: a chunk that is missing was blank, as far as one can tell."""
-    about = json.loads((store / "zarr.json").read_text())
+def test_stores_of_format_1_are_read_and_continued(client, flat, tmp_path):
+    """They were what is now their group of points, and left out blank chunks at first."""
+    old = shutil.move(flat, tmp_path / "old.zarr")
+    about = json.loads((old / "zarr.json").read_text())
+    about["attributes"]["sweep"]["format"] = 1
     del about["attributes"][COMPLETE]
-    (store / "zarr.json").write_text(json.dumps(about))
-    shutil.rmtree(store / "y" / "c" / "0")
-    assert np.all(ld.open_sweep(store)["point_status"] == "finished")
+    (old / "zarr.json").write_text(json.dumps(about))
+    shutil.rmtree(old / "y" / "c" / "0")
+    assert np.all(ld.open_sweep(old)["point_status"] == "finished")
+    (old / STATUS / "c" / "2").unlink()
+    assert np.array_equal(again(client, old)["n"], np.arange(6))
+    more = {"store": old, "client": client, "progress": False, "extend": True}
+    assert np.array_equal(ld.sweep(blank, {"a": range(7)}, **more)["n"], np.arange(7))
+    assert not (old / "point").exists() and not (old / "a").exists()
 
 
-def test_missing_labels_are_one_line(store):
-    (store / "x" / "c" / "0").unlink()
-    with pytest.raises(ValueError, match=r"is damaged in x/c/0 \(it is missing, and all points"):
+def test_missing_labels_are_one_line(store, flat):
+    (flat / "x" / "c" / "0").unlink()
+    with pytest.raises(
+        ValueError, match=r"is damaged in point/x/c/0 \(it is missing, and all points"
+    ):
         ld.open_sweep(store)
 
 
@@ -92,24 +107,26 @@ def flipped(content):
 
 
 @pytest.mark.parametrize("change", [flipped, lambda content: content[:-2], lambda content: b""])
-def test_a_damaged_chunk_is_one_line_where_it_is_read(client, store, change):
-    place = store / "y" / "c" / "1" / "0"
+def test_a_damaged_chunk_is_one_line_where_it_is_read(client, store, flat, change):
+    place = flat / "y" / "c" / "1" / "0"
     place.write_bytes(change(place.read_bytes()))
     data = ld.open_sweep(store)
     assert np.array_equal(data["y"].sel(a=5), [5, 5, 5])
-    with pytest.raises(ValueError, match=r"s.zarr' is damaged in y/c/1 \(RuntimeError: ") as error:
+    with pytest.raises(
+        ValueError, match=r"s.zarr' is damaged in point/y/c/1 \(RuntimeError: "
+    ) as error:
         data["y"].sel(a=3).load()
-    assert "\n" not in str(error.value) and "or one without y/c/1, whose" in str(error.value)
+    assert "\n" not in str(error.value) and "or one without point/y/c/1, whose" in str(error.value)
     place.unlink()  # as the line says
     with pytest.warns(UserWarning, match="computed again"):
         assert np.array_equal(again(client, store)["y"].sel(a=3), [3, 3, 3])
 
 
 @pytest.mark.parametrize(("part", "place"), [(f"{STATUS}/c/2", f"{STATUS}/c/2"), ("x/c", "x/c/0")])
-def test_damaged_statuses_and_labels_are_one_line(client, store, part, place):
-    (store / place).write_bytes(b"no chunk")
+def test_damaged_statuses_and_labels_are_one_line(client, store, flat, part, place):
+    (flat / place).write_bytes(b"no chunk")
     for call in (lambda: ld.open_sweep(store), lambda: again(client, store)):
-        with pytest.raises(ValueError, match=rf"is damaged in {part} \(RuntimeError"):
+        with pytest.raises(ValueError, match=rf"is damaged in point/{part} \(RuntimeError"):
             call()
 
 
@@ -132,8 +149,8 @@ def test_damaged_statuses_and_labels_are_one_line(client, store, part, place):
         ("y/zarr.json", lambda about: None),
     ],
 )
-def test_damaged_json_is_one_line(client, store, part, change):
-    place = store / part
+def test_damaged_json_is_one_line(client, store, flat, part, change):
+    place = flat / part
     text = change(json.loads(place.read_text()))
     if text is None:
         place.unlink()
@@ -143,7 +160,7 @@ def test_damaged_json_is_one_line(client, store, part, change):
     calls = [lambda: ld.open_sweep(store), lambda: again(client, store)]
     calls += [lambda: resume(store, client=client, trusted=True, progress=False)]
     for call in calls:
-        with pytest.raises(ValueError, match=f"s.zarr' is damaged in {part} ") as error:
+        with pytest.raises(ValueError, match=f"s.zarr' is damaged in point/{part} ") as error:
             call()
         assert "\n" not in str(error.value)
     assert (place.read_bytes() if place.exists() else None) == before

@@ -232,7 +232,7 @@ def test_a_named_function_goes_on_by_its_store_alone(client, tmp_path, monkeypat
     axes = {"system": {"one": ld.SGD(0.1)}, "a": [1, 2]}
     store = tmp_path / "s.zarr"
     ld.sweep(_rate, axes, store=store, client=client, progress=False)
-    group = zarr.open_group(str(store))
+    group = zarr.open_group(str(store / "point"))
     group[storing.STATUS][:] = np.array(["", ""], dtype=object)  # as if nothing had finished
     with pytest.raises(ValueError, match=r"function: got '.*:_rate'; allowed are .*trusted=True"):
         resume(store, client=client)
@@ -262,11 +262,11 @@ def test_other_stores_are_refused_and_left_alone(run, tmp_path):
 
 def test_a_newer_format_is_refused_and_kept(run, tmp_path):
     run(line, {"a": [1], "b": [0.0]})
-    path = tmp_path / "s.zarr" / "zarr.json"
+    path = tmp_path / "s.zarr" / "point" / "zarr.json"
     about = json.loads(path.read_text())
-    about["attributes"]["sweep"]["format"] = 2
+    about["attributes"]["sweep"]["format"] = 3
     path.write_text(json.dumps(about))
-    with pytest.raises(ValueError, match="written in format 2, by a newer version"):
+    with pytest.raises(ValueError, match="written in format 3, by a newer version"):
         run(line, {"a": [1], "b": [0.0]})
     assert json.loads(path.read_text()) == about
 

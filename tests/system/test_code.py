@@ -30,6 +30,9 @@ SYSTEMS = {
     "descent": deep(ld.GradientDescent(0.1, momentum=0.3)),
     "perturbation": deep(ld.NodePerturbation(0.01, sigma=1e-3)),
     "data": data(),
+    "infinite": ld.System(
+        data().problem, ld.infinite(ld.MLP([3, 5, 1], "erf"), train="last"), ld.GradientDescent(0.1)
+    ),
 }
 
 
@@ -54,6 +57,20 @@ def test_it_gives_the_same_curves():
     np.testing.assert_allclose(names["theory"].error, theory.error, rtol=1e-6)
     runs = ld.simulate(system, times, start=start, runs=2, key=5)
     np.testing.assert_array_equal(names["runs"].error, runs.error)
+
+
+def test_spreads_are_asked_for():
+    text = ld.code_of(committee(), [0, 1], fluctuations=True)
+    assert "theory = ld.solve(system, times, start=start, fluctuations=True)\n" in text
+
+
+@pytest.mark.slow  # compiles for half a minute
+def test_it_predicts_the_same_spread():
+    one = ld.Committee(1, "linear")
+    system = ld.System(ld.TeacherStudent(ld.Isotropic(12), one), one, ld.SGD(0.3))
+    theory = executed(ld.code_of(system, [0, 1], fluctuations=True))["theory"]
+    expected = ld.solve(system, [0, 1], start=ld.start(system), fluctuations=True)
+    np.testing.assert_allclose(theory.error_std, expected.error_std, rtol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:.*lie between steps")

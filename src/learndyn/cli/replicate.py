@@ -61,5 +61,7 @@ def replicate(
         raise ValueError(f"{study}: every key failed; key {wanted[0]}: {broken[str(wanted[0])]}")
     show_replication(rows, listed)
     lines = [f"key {key} failed: {error}" for key, error in broken.items()]
+    varying = replication.varying(done)
+    lines += [f"promises to hold at every key, but depends on it: {name}" for name in varying]
     print("\n".join([*lines, f"{len(done)} keys; file in {folder}"]))
     raise typer.Exit(1 if replication.failing(rows, listed) else 0)

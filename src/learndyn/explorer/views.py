@@ -26,14 +26,14 @@ class Series:
         y: its values at the chart's x; NaN where there is none.
         style: "theory", "run" or "other".
         colour: index of its colour; None for that of its style.
-        dashed: whether it is drawn dashed.
+        dash: 0 if it is drawn whole, 1 dashed, 2 dotted.
     """
 
     name: str
     y: Any
     style: str = "theory"
     colour: int | None = None
-    dashed: bool = False
+    dash: int = 0
 
 
 @dataclasses.dataclass
@@ -55,6 +55,15 @@ class Span:
 
 
 @dataclasses.dataclass
+class Band:
+    """What is filled between two curves, by their names, and its name in the legend."""
+
+    above: str
+    below: str
+    name: str
+
+
+@dataclasses.dataclass
 class Chart:
     """Curves over common x.
 
@@ -66,7 +75,7 @@ class Chart:
         series: the curves.
         marks: lines where landmarks fall.
         spans: shaded stretches.
-        band: names of two curves to fill between.
+        band: what is filled between two of the curves.
         streams: the variable of a record whose runs are drawn on top while they train.
     """
 
@@ -77,7 +86,7 @@ class Chart:
     series: list[Series]
     marks: list[Mark] = dataclasses.field(default_factory=list)
     spans: list[Span] = dataclasses.field(default_factory=list)
-    band: tuple[str, str] | None = None
+    band: Band | None = None
     streams: str = ""
 
 

@@ -66,6 +66,7 @@ class Worker:
         self._waiting: dict[str, Question] = {}  # the latest question of each visitor
         self._ahead: list[tuple[str, Values]] = []  # what is compiled when nobody asks
         self._later: dict[str, Question] = {}  # the view to refine, of each visitor
+        self._refining: tuple[Question, threading.Event] | None = None  # and what ends it
         self._warm: set[tuple[Any, ...]] = set()  # shapes whose programs are compiled
         self._changed = threading.Condition()
         self._cancels: dict[str, threading.Event] = {}
@@ -84,6 +85,7 @@ class Worker:
             with self._changed:
                 self._waiting[question.visitor] = question
                 self._later.pop(question.visitor, None)
+                self._make_way(question)
                 self._changed.notify_all()
         elif question.kind == "train":
             self._stop(question.visitor)
@@ -100,6 +102,19 @@ class Worker:
         with self._changed:
             for kept in (self._waiting, self._later, self._kept):
                 kept.pop(visitor, None)
+            if self._refining is not None and self._refining[0].visitor == visitor:
+                self._refining[1].set()
+
+    def _make_way(self, question: Question) -> None:
+        """Ends a refinement that holds up a question, or that nobody waits for any more."""
+        if self._refining is None:
+            return
+        refined, cancel = self._refining
+        mine = refined.visitor == question.visitor
+        if mine or PAGES[question.page].shape(question.values) not in self._warm:
+            cancel.set()
+            if not mine:
+                self._later.setdefault(refined.visitor, refined)
 
     def _tell(self, question: Question, kind: str, **content: Any) -> None:
         about = {"kind": kind, "visitor": question.visitor, "number": question.number}
@@ -168,9 +183,13 @@ class Worker:
         """Refines a view, or compiles what may be asked for next."""
         with self._changed:
             later = self._later.pop(next(iter(self._later)), None) if self._later else None
+            cancel = threading.Event()
+            self._refining = None if later is None else (later, cancel)
             ahead = self._ahead.pop(0) if self._ahead and later is None else None
         if later is not None:
-            self._guarded(later, lambda: self._refine(later))
+            self._guarded(later, lambda: self._refine(later, cancel))
+            with self._changed:
+                self._refining = None
         elif ahead is not None:
             name, values = ahead
             shape = PAGES[name].shape(values)
@@ -182,8 +201,13 @@ class Worker:
                 with self._changed:
                     self._warm.add(shape)
 
-    def _refine(self, question: Question) -> None:
-        view = PAGES[question.page].refine(question.values)
+    def _refine(self, question: Question, cancel: threading.Event) -> None:
+        from learndyn import Cancelled
+
+        try:
+            view = PAGES[question.page].refine(question.values, cancel)
+        except Cancelled:
+            return
         if view is not None:
             self._tell(question, "view", view=view, seconds=0.0, compiled=0)
 

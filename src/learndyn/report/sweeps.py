@@ -54,7 +54,10 @@ def sweeps(folder: pathlib.Path) -> list[Swept]:
 
 
 def _is_sweep(place: pathlib.Path) -> bool:
-    return "sweep" in read(place / "zarr.json").get("attributes", {})
+    """Whether a store has the group of a sweep, or is one, as in format 1."""
+    about = place / "point" / "zarr.json"
+    about = about if about.exists() else place / "zarr.json"
+    return "sweep" in read(about).get("attributes", {})
 
 
 def _swept(place: pathlib.Path, folder: pathlib.Path) -> Swept:

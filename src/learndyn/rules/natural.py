@@ -6,6 +6,7 @@ there are fewer outputs than weights it is computed from the smaller matrix JJ�
 H^(−s) Jᵀ = Jᵀ (JJᵀ)^(−s).
 """
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -94,6 +95,12 @@ class NaturalGradient(AbstractCurvatureRule):
         super().check_network(problem, network)
         if callable(self.blocks) and (like := network.like(problem.input_shape)) is not None:
             _grouped(self.blocks(like), like)
+
+    def of_any_power(self) -> "NaturalGradient":
+        """The same rule without the shorter ways of powers 0 and 1: it shares others' programs."""
+        same = copy.copy(self)
+        object.__setattr__(same, "known_power", None)
+        return same
 
     @property
     def _knows_maps(self) -> bool:

@@ -172,20 +172,27 @@ def _difference(a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
         if name in _CLOSE and None not in (a[name], b[name]):
             # A measured value near 0 may be all rounding error, where a relative difference means
             # nothing. A change far below what would turn the verdict is allowed as well.
-            same = math.isclose(a[name], b[name], rel_tol=PRECISION, abs_tol=SHARE * _slack(a))
+            same = math.isclose(a[name], b[name], rel_tol=PRECISION, abs_tol=SHARE * slack(a))
         if not same:
             return f"{name} of {b['name']!r} was {a[name]} and is {b[name]}"
     return ""
 
 
-def _slack(row: Mapping[str, Any]) -> float:
-    """How far the measured value is from where the verdict would turn; 0 if it has none."""
+def slack(row: Mapping[str, Any]) -> float:
+    """How far the measured value is from where the verdict would turn; 0 if it has none.
+
+    Args:
+        row: the fields of a claim.
+
+    Returns:
+        The distance.
+    """
     if None in (row["measured"], row["expected"], row["tolerance"]):
         return 0.0
     excess = row["measured"] - row["expected"]
     miss = {"=": abs(excess), "≤": excess, "≥": -excess}[row["relation"]]
-    slack = abs(row["tolerance"] - miss)
-    return slack if math.isfinite(slack) else 0.0
+    distance = abs(row["tolerance"] - miss)
+    return distance if math.isfinite(distance) else 0.0
 
 
 def _write(path: pathlib.Path, content: Mapping[str, Any]) -> None:

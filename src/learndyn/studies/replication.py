@@ -2,12 +2,15 @@
 
 import dataclasses
 import json
+import math
 import pathlib
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from learndyn.records import whole_file
-from learndyn.studies import registry
+from learndyn.studies import confirmation, registry
+from learndyn.studies.claims import COUNTED, Claim
+from learndyn.studies.confirmation import PRECISION, SHARE
 from learndyn.studies.registry import Report, Study
 from learndyn.studies.results import naming, read
 from learndyn.studies.statistics import clopper_pearson
@@ -94,8 +97,15 @@ def _outcome(study: Study, params: Any, report: Report) -> dict[str, Any]:
     # rates look better than they are.
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
-    fields = ("status", "kind", "rate", "undecided")
-    return {"claims": {c.name: {field: getattr(c, field) for field in fields} for c in claims}}
+    return {"claims": {c.name: _judged(c) for c in claims}}
+
+
+def _judged(claim: Claim) -> dict[str, Any]:
+    """The verdict, what was measured, and how far that is from where the verdict would turn."""
+    kept = {name: getattr(claim, name) for name in ("status", "kind", "rate", "undecided")}
+    # JSON has no NaN and no infinity.
+    finite = claim.measured if math.isfinite(claim.measured) else None
+    return kept | {"measured": finite, "slack": confirmation.slack(dataclasses.asdict(claim))}
 
 
 def table(runs: Mapping[str, Any]) -> list[Row]:
@@ -151,6 +161,31 @@ def write(folder: pathlib.Path, origin: Mapping[str, Any], runs: Mapping[str, An
     text = json.dumps({**origin, "table": rows, "runs": dict(runs)}, indent=1, ensure_ascii=False)
     with whole_file(folder / FILE) as path:
         path.write_text(text + "\n", encoding="utf-8")
+
+
+def varying(runs: Mapping[str, Any]) -> list[str]:
+    """The counted claims that promise to hold at every key, but whose value depends on it.
+
+    Args:
+        runs: key → outcome.
+
+    Returns:
+        Their names. Changes far below what would turn a verdict, as of rounding, do not count; see
+        `confirmation`.
+    """
+    seen: dict[str, list[Mapping[str, Any]]] = {}
+    for run in runs.values():
+        for name, row in run.get("claims", {}).items():
+            if row["rate"] == 1 and row["kind"] in COUNTED and row.get("measured") is not None:
+                seen.setdefault(name, []).append(row)
+    return [name for name, rows in seen.items() if _differ(rows)]
+
+
+def _differ(rows: Iterable[Mapping[str, Any]]) -> bool:
+    values = [row["measured"] for row in rows]
+    least = min(row["slack"] for row in rows)
+    allowed = max(PRECISION * max(map(abs, values)), SHARE * least)
+    return max(values) - min(values) > allowed
 
 
 def failing(rows: Iterable[Row], listed: Mapping[str, str]) -> list[Row]:

@@ -33,7 +33,7 @@ def lost_rows(store: Store, statuses: Sequence[Status]) -> list[int]:
             finished.setdefault(row // store.chunk, []).append(row)
     lost = set()
     for name, field in schema.fields.items():
-        there = set(collect_aiterator(store.group.store.list_prefix(f"{name}/")))
+        there = set(collect_aiterator(store.group.store.list_prefix(f"{store.prefix}{name}/")))
         if field.shared:
             missing = [key for key in _keys(store, name, field, {}, ()) if key not in there]
             if missing:
@@ -54,7 +54,7 @@ def _keys(
     sizes = zip(field.dims, array.shape[len(lead) :], array.chunks[len(lead) :], strict=True)
     numbers = [range(-(-longest.get(dim, size) // chunk)) for dim, size, chunk in sizes]
     for place in itertools.product(*numbers):
-        yield f"{name}/{array.metadata.encode_chunk_key((*lead, *place))}"
+        yield f"{store.prefix}{name}/{array.metadata.encode_chunk_key((*lead, *place))}"
 
 
 def mend(store: Store) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 import xarray as xr
 
 from learndyn.runtime.checks import path
-from learndyn.sweeping.errors import readable
 from learndyn.sweeping.lock import is_held
 from learndyn.sweeping.lost_data import lost_line, lost_rows
 from learndyn.sweeping.points import Grid
@@ -52,7 +51,7 @@ def open_sweep(store: str | os.PathLike) -> xr.Dataset:
         >>> axes = {"base": [2, 3], "exponent": [1, 2, 3]}
         >>> folder = tempfile.TemporaryDirectory()
         >>> store = pathlib.Path(folder.name) / "powers.zarr"
-        >>> with Client(processes=False, dashboard_address=None) as client:
+        >>> with Client(processes=False, dashboard_address=":0") as client:
         ...     data = ld.sweep(power, axes, store=store, client=client, progress=False)
         >>> ld.open_sweep(store)["point_status"].values.tolist()[0]
         ['finished', 'finished', 'finished']
@@ -64,7 +63,7 @@ def open_sweep(store: str | os.PathLike) -> xr.Dataset:
     if lost:
         again = "the next call of the sweep computes them again"
         warnings.warn(f"{lost_line(opened, lost)}; {again}", stacklevel=2)
-    with readable(opened.location, "zarr.json"):
+    with opened.readable("zarr.json"):
         fold = _Fold(grid)
     schema = opened.schema
     data = _records(opened, schema, statuses, fold) if schema else xr.Dataset()
@@ -173,6 +172,8 @@ def _lazy(store: Store, name: str, field: Field) -> xr.Variable:
 
 
 def _masked(array: xr.DataArray, there: xr.DataArray) -> xr.DataArray:
+    if array.dtype == bool:  # a number, as integers are: objects are neither saved nor plotted
+        array = array.astype(float)
     return array.where(there, "" if array.dtype == object else np.nan)
 
 

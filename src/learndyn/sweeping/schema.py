@@ -41,9 +41,14 @@ class Field:
     @property
     def fill(self) -> Any:
         """The fill value of missing entries."""
-        if self.dtype == TEXT:
-            return ""
-        return np.nan if np.dtype(self.dtype).kind in "fc" else np.zeros((), self.dtype).item()
+        return fill(self.dtype)
+
+
+def fill(dtype: str) -> Any:
+    """The value of missing entries of a type in the store."""
+    if dtype == TEXT:
+        return ""
+    return np.nan if np.dtype(dtype).kind in "fc" else np.zeros((), dtype).item()
 
 
 @dataclasses.dataclass(frozen=True)

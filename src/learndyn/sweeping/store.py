@@ -1,10 +1,13 @@
 """The store of a sweep: a Zarr group, flat along `point`, with a status for every point.
 
-The store stays consistent if a process is killed at any moment: every object is written completely
-or not at all; the data of a chunk are written before the statuses that refer to them; and only the
-one client that holds the lock (`lock.py`) changes the description of the store.
+The group is `point` at the location of the sweep, beside what `view.py` writes there for other
+readers; in format 1 it was the location itself. The store stays consistent if a process is killed
+at any moment: every object is written completely or not at all; the data of a chunk are written
+before the statuses that refer to them; and only the one client that holds the lock (`lock.py`)
+changes the description of the store.
 """
 
+import contextlib
 import dataclasses
 import errno
 import json
@@ -18,10 +21,10 @@ from zarr.codecs import ZstdCodec
 from zarr.errors import ContainsArrayError, GroupNotFoundError, NodeTypeValidationError
 
 from learndyn.sweeping.errors import ALLOWED, Guarded, StoreError, damaged, one_line, readable
-from learndyn.sweeping.points import Grid
+from learndyn.sweeping.points import OWN, Grid
 from learndyn.sweeping.schema import LATE, PREFIX, TEXT, Schema
 
-FORMAT = 1
+FORMAT = 2
 STATUS = f"{PREFIX}status"
 PENDING, RUNNING, FINISHED, FAILED = "pending", "running", "finished", "failed"
 COMPLETE = "complete"  # attribute: blank chunks are written too, so a missing chunk is lost data
@@ -91,32 +94,61 @@ class Store:
         self._arrays: dict[str, Any] = {}
         self._shared: dict[str, np.ndarray] = {}
         if is_local(location) and holds_files(local_path(location)):
-            raise StoreError(f"store: {location!r} holds something else; allowed is {ALLOWED}")
+            raise self._something_else()
         with one_line(location, ALLOWED if mode == "a" else "the store of a sweep"):
-            try:
-                self.group = zarr.open_group(store=location, mode=mode)  # pyright: ignore
-            except (FileNotFoundError, GroupNotFoundError):
-                raise FileNotFoundError(errno.ENOENT, "no store") from None
-            except (ContainsArrayError, NodeTypeValidationError):
-                raise StoreError(
-                    f"store: {location!r} holds an array; allowed is {ALLOWED}"
-                ) from None
-            except (json.JSONDecodeError, KeyError, TypeError) as error:
-                raise damaged(location, "zarr.json", str(error)) from None
-            except ValueError as error:  # fsspec has no driver for it
-                raise StoreError(
-                    f"store: got {location!r} ({error}); allowed is {ALLOWED}"
-                ) from None
-            # Arrays of format 2 may name a filter that unpickles what they contain.
-            if self.group.metadata.zarr_format != 3:
-                raise StoreError(f"store: {location!r} holds something else; allowed is {ALLOWED}")
+            self.group, self.prefix = self._opened(mode)
             self.attrs: dict[str, Any] = dict(self.group.attrs)
             empty = not self.attrs and not any(True for _ in self.group.members())
         if "sweep" not in self.attrs and not (empty and mode == "a"):
-            raise StoreError(f"store: {location!r} holds something else; allowed is {ALLOWED}")
+            raise self._something_else()
         if "sweep" in self.attrs:
-            with readable(location, "zarr.json"):
+            with self.readable("zarr.json"):
                 self._check_description()
+
+    def _opened(self, mode: str) -> tuple[Any, str]:
+        """The group of the sweep, and where it is at the location."""
+        root = self._group("", mode)
+        if root is None:
+            raise FileNotFoundError(errno.ENOENT, "no store")
+        prefix = f"{OWN}/"
+        group = self._group(prefix, "r" if mode == "r" else "r+")
+        if group is None and "sweep" in root.attrs:
+            return root, ""  # of format 1
+        if group is None and mode == "a" and not root.attrs and not any(root.members()):
+            group = self._group(prefix, mode)
+        if group is None:
+            raise self._something_else()
+        return group, prefix
+
+    def _group(self, place: str, mode: str) -> Any:
+        """The Zarr group at a place of the location; None if there is none."""
+        try:
+            # Consolidated metadata, which are for other readers, may be older than the group.
+            given: Any = {"store": self.location, "path": place.strip("/"), "mode": mode}
+            group = zarr.open_group(**given, use_consolidated=False)
+        except (FileNotFoundError, GroupNotFoundError):
+            return None
+        except (ContainsArrayError, NodeTypeValidationError):
+            raise StoreError(
+                f"store: {self.location!r} holds an array; allowed is {ALLOWED}"
+            ) from None
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise damaged(self.location, f"{place}zarr.json", str(error)) from None
+        except ValueError as error:  # fsspec has no driver for it
+            raise StoreError(
+                f"store: got {self.location!r} ({error}); allowed is {ALLOWED}"
+            ) from None
+        # Arrays of format 2 may name a filter that unpickles what they contain.
+        if group.metadata.zarr_format != 3:
+            raise self._something_else()
+        return group
+
+    def _something_else(self) -> StoreError:
+        return StoreError(f"store: {self.location!r} holds something else; allowed is {ALLOWED}")
+
+    def readable(self, part: str) -> contextlib.AbstractContextManager[None]:
+        """Turns an error that a damaged part causes when it is read into one line."""
+        return readable(self.location, self.prefix + part)
 
     def _check_description(self) -> None:
         """Raises if the description of the sweep has a newer format, or is incomplete."""
@@ -141,15 +173,20 @@ class Store:
         return self.attrs.get("sweep", {})
 
     @property
+    def format(self) -> int:
+        """The format in which it is written."""
+        return FORMAT if self.prefix else 1
+
+    @property
     def schema(self) -> Schema | None:
         """The schema of its records; None before the first point has finished."""
         text = self.attrs.get("schema")
-        with readable(self.location, "zarr.json"):
+        with self.readable("zarr.json"):
             return None if text is None else Schema.from_json(text)
 
     def grid(self) -> Grid:
         """The points of the sweep, without the values of the axes."""
-        with readable(self.location, "zarr.json"):
+        with self.readable("zarr.json"):
             return Grid.from_json(self.about["grid"], rebuild=False)
 
     def describe(self, **attrs: Any) -> None:
@@ -205,7 +242,7 @@ class Store:
         schema = self.schema
         for name in [n for n, f in schema.fields.items() if f.shared] if schema else []:
             if name not in self._shared:
-                with readable(self.location, f"{name}/c"):
+                with self.readable(f"{name}/c"):
                     self._shared[name] = np.asarray(self.array(name)[...])
         return self._shared
 
@@ -217,13 +254,13 @@ class Store:
     def array(self, name: str) -> Any:
         """An array of the store, with the shape it had when it was first requested."""
         if name not in self._arrays:
-            with readable(self.location, f"{name}/zarr.json"):
+            with self.readable(f"{name}/zarr.json"):
                 self._arrays[name] = self.group[name].with_config(WRITTEN)  # pyright: ignore
         return self._arrays[name]
 
     def guarded(self, name: str) -> Guarded:
         """An array to read from, whose errors name the damaged part."""
-        return Guarded(self.location, name, self.array(name), COMPLETE in self.attrs)
+        return Guarded(self.location, self.prefix + name, self.array(name), COMPLETE in self.attrs)
 
     def grow(self, count: int, lengths: Mapping[str, int]) -> None:
         """Enlarges the arrays for more points, or for longer padded dimensions.
@@ -249,7 +286,7 @@ class Store:
         if "chunk" not in self.attrs:
             return [Status()] * (count or 0)
         texts = self.guarded(STATUS)[rows]
-        with readable(self.location, STATUS):
+        with self.readable(STATUS):
             return [Status.from_text(str(text)) for text in texts]
 
     def write_statuses(self, first: int, statuses: Sequence[Status]) -> None:

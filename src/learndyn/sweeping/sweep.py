@@ -25,8 +25,9 @@ from learndyn.sweeping.lost_data import mend
 from learndyn.sweeping.opening import open_sweep
 from learndyn.sweeping.points import Grid, extended, make_grid
 from learndyn.sweeping.progress_line import showing_progress
-from learndyn.sweeping.store import FINISHED, FORMAT, Store, is_local, local_path
+from learndyn.sweeping.store import FINISHED, Store, is_local, local_path
 from learndyn.sweeping.task import Job
+from learndyn.sweeping.view import show_axes
 from learndyn.system.encoding import decode, encode
 
 NAMED = 3  # differences listed in a message
@@ -95,7 +96,7 @@ def sweep(
         >>> axes = {"base": [2, 3], "exponent": [1, 2, 3]}
         >>> folder = tempfile.TemporaryDirectory()
         >>> store = pathlib.Path(folder.name) / "powers.zarr"
-        >>> with Client(processes=False, dashboard_address=None) as client:  # or a cluster's
+        >>> with Client(processes=False, dashboard_address=":0") as client:  # or a cluster's
         ...     data = ld.sweep(power, axes, store=store, client=client, progress=False)
         >>> data["value"].values.astype(int).tolist()
         [[2, 4, 8], [3, 9, 27]]
@@ -127,7 +128,7 @@ def sweep(
         if not begun or len(grid) != len(opened.about["grid"]["points"]):
             opened.grow(len(grid), {})
             made = opened.about.get("attrs") or _attributes(function)
-            kept = {"format": FORMAT, "function": encode(function), "attrs": made}
+            kept = {"format": opened.format, "function": encode(function), "attrs": made}
             opened.describe(sweep={**kept, "identity": wanted, "grid": grid.to_json()})
         if chunk is not None and opened.attrs.get("chunk", chunk) != chunk:
             raise ValueError(f"chunk: got {chunk}; allowed is {opened.chunk}, as in the store")
@@ -188,7 +189,7 @@ def _run(opened, function, grid, client, chunk, retries, seconds, pad, progress,
     job = Job(_absolute(opened.location), packed(function), retries, limit)
     statuses = opened.statuses(count=len(grid))
     if len(statuses) == len(grid) and all(status.status == FINISHED for status in statuses):
-        return  # without starting workers
+        return show_axes(opened, anew=False)  # without starting workers
     seeded = takes_key(function, grid.axes)
     with contextlib.ExitStack() as stack:
         dask_client = stack.enter_context(connected(client, retries))
@@ -204,6 +205,7 @@ def _run(opened, function, grid, client, chunk, retries, seconds, pad, progress,
             raise ValueError(
                 "client: the scheduler is gone; finished points are kept: call again to continue"
             ) from None
+    show_axes(opened, anew=True)
 
 
 def _check_limits(retries: Any, seconds: Any) -> tuple[int, float | None]:

@@ -18,6 +18,8 @@ from learndyn.system.system import System
 
 WIDTH = 88  # a call that would be longer has an argument per line
 METHODS = ("auto", "direct", "reduced", "flow")  # of `simulate`
+# Classes that are not public themselves, and the public functions of the same arguments.
+MADE_BY = {"learndyn.theory.infinite_width.network:InfiniteNetwork": "infinite"}
 HEAD = "import numpy as np\n\nimport learndyn as ld\n\n"
 
 
@@ -29,6 +31,7 @@ def code_of(
     runs: int = 0,
     runs_key: int = 1,
     method: str = "auto",
+    fluctuations: bool = False,
 ) -> str:
     """The Python program that makes a system, and if times are given, computes its curves.
 
@@ -39,6 +42,7 @@ def code_of(
         runs: how many networks to train and compare; 0 leaves `simulate` out.
         runs_key: seed of `simulate`.
         method: the engine of `simulate`.
+        fluctuations: whether `solve` predicts the spread of runs, too.
 
     Returns:
         The text. Executed, it defines `system`, and `start`, `times`, `theory` and `runs` if it
@@ -64,6 +68,7 @@ def code_of(
     instance("system", system, System, "a System")
     key, runs, runs_key = seed("key", key), seed("runs", runs), seed("runs_key", runs_key)
     one_of("method", method, METHODS)
+    one_of("fluctuations", fluctuations, (False, True))
     lost = system.not_in_json()
     if lost:
         raise ValueError(f"system: got one whose text lacks {lost[0]}; allowed is all of it")
@@ -73,14 +78,15 @@ def code_of(
     if times is not None:
         how = "" if method == "auto" else f', method="{method}"'
         options = f"runs={runs}, key={runs_key}{how}" if runs else ""
-        lines += _computing(increasing_times(times), key, options)
+        predicting = ", fluctuations=True" if fluctuations else ""
+        lines += _computing(increasing_times(times), key, predicting, options)
     return HEAD + "\n".join(lines) + "\n"
 
 
-def _computing(times: np.ndarray, key: int, runs: str) -> Iterator[str]:
+def _computing(times: np.ndarray, key: int, predicting: str, runs: str) -> Iterator[str]:
     yield f"start = ld.start(system, key={key})"
     yield f"times = {_times(times)}"
-    yield "theory = ld.solve(system, times, start=start)"
+    yield f"theory = ld.solve(system, times, start=start{predicting})"
     if runs:
         yield f"runs = ld.simulate(system, times, start=start, {runs})"
         yield "print(ld.compare(theory, runs).verdict)"
@@ -169,7 +175,9 @@ def _name(value: Value) -> str:
         return f"ld.{kind.__name__}"
     if getattr(learndyn.rules, kind.__name__, None) is kind:
         return f"ld.rules.{kind.__name__}"
-    raise ValueError(f"system: got a {qualified(kind)}; allowed are classes of learndyn")
+    if qualified(kind) in MADE_BY:
+        return f"ld.{MADE_BY[qualified(kind)]}"
+    raise ValueError(f"system: got a {qualified(kind)}; allowed is what one call of ld makes")
 
 
 def _number(value: Any) -> str:

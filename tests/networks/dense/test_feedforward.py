@@ -49,6 +49,17 @@ def test_mlp_by_hand(activation, output, parameterisation, bias):
         np.testing.assert_allclose(network(weights, x), OUTPUTS[output](h), rtol=1e-12, atol=1e-14)
 
 
+def test_your_own_activation():
+    x = np.random.default_rng(1).normal(size=(6, 3))
+    named = ld.MLP([3, 5, 4], "tanh")
+    for activation in (jnp.tanh, ld.Activation(jnp.tanh)):
+        network = ld.MLP([3, 5, 4], activation)
+        weights = weights_of(network, (3,))
+        np.testing.assert_array_equal(network(weights, x), named(weights, x))
+    with pytest.raises(ValueError, match="has a kink; allowed is a smooth function, or Activation"):
+        ld.CNN([2], 3, 1, lambda h: jnp.maximum(h, -1.0))
+
+
 @pytest.mark.parametrize("parameterisation", ["ntk", "standard"])
 @pytest.mark.parametrize("stride", [1, 2, (2, 1)])
 def test_cnn_by_hand(parameterisation, stride):

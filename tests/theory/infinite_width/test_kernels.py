@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.theory.infinite_width.network import NAMED
+from learndyn.numerics.gaussian import NAMED
 
 X = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, -1.0], [2.0, -1.0, 0.3]])
 IMAGES = np.random.default_rng(5).normal(size=(3, 5, 4, 2))
@@ -81,6 +81,21 @@ def test_averages_are_those_of_a_fine_grid(name):
             np.testing.assert_allclose(wide.ntk(x, x2)[i, 0], value + c * slopes, rtol=1e-7)
 
 
+def test_your_own_activation_has_its_closed_form():
+    """E[g g'] = det(1 + S)^(−1/2) of g = e^(−h²/2), and its derivative by the covariance."""
+    S = X @ X.T / 3
+    det = (1 + np.diag(S)[:, None]) * (1 + np.diag(S)) - S**2
+    wide = ld.infinite(ld.MLP([3, 5, 1], lambda h: jax.numpy.exp(-(h**2) / 2)))
+    np.testing.assert_allclose(wide.nngp(X), det**-0.5, rtol=1e-10)
+    np.testing.assert_allclose(wide.ntk(X), det**-0.5 + S**2 * det**-1.5, rtol=1e-10)
+
+
+def test_a_steep_activation_takes_a_finer_grid():
+    steep = ld.infinite(ld.MLP([3, 5, 1], lambda h: jax.numpy.tanh(3 * h)))
+    wide = ld.infinite(ld.MLP([3, 5, 1], "tanh"))
+    np.testing.assert_allclose(steep.ntk(X), wide.ntk(3 * X), rtol=1e-10)
+
+
 def test_two_arguments_are_a_block_of_one():
     wide = ld.infinite(ld.ResidualMLP([3, 6, 6, 6, 2], "softplus", skip=1, bias=True))
     for kernel in (wide.nngp, wide.ntk):
@@ -131,5 +146,12 @@ def test_networks_without_a_limit_are_refused():
         ld.infinite(ld.DeepLinear([3, 4, 2]))
     with pytest.raises(ValueError, match=r"network: got inputs of shape \(2,\)"):
         ld.infinite(ld.MLP([3, 4, 2], "relu")).ntk(np.eye(2))
+    kinked = ld.Activation(lambda h: jax.numpy.maximum(h, -1.0), kinks=[-1.0])
+    with pytest.raises(ValueError, match="network: got an activation with kinks, whose averages"):
+        ld.infinite(ld.MLP([3, 4, 2], kinked))
+    with pytest.raises(ValueError, match="x: got inputs whose kernels overflow"):
+        ld.infinite(ld.MLP([3, 4, 2], "relu")).ntk(1e200 * X)
+    with pytest.raises(ValueError, match="variance: got pre-activations of"):
+        ld.infinite(ld.MLP([3, 4, 2], "tanh")).ntk(1e10 * np.eye(3))
     with pytest.raises(ValueError, match="which has no weights"):
         ld.infinite(ld.MLP([3, 4, 2], "relu")).sample(np.random.default_rng(0), (3,))

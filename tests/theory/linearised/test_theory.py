@@ -218,6 +218,22 @@ def test_your_own_function_of_features():
         ld.solve(bent, TIMES)
 
 
+def test_a_network_without_hidden_layers_is_linear():
+    x, y = np.diag([1.0, 2.0]), np.array([1.0, -1.0])
+    system = ld.System(ld.Dataset(x, y), ld.MLP([2, 1], "relu"), ld.GradientDescent(0.5))
+    found = ld.solve(system, [3], start=ld.start(system, weights=zeros(system)))
+    # x.x'/2 of both inputs, and a step of 0.5/2: residuals shrink by 1 − 1/8 and 1 − 4/8.
+    expected = 0.25 * ((7 / 8) ** 6 + (1 / 2) ** 6)
+    assert found.error.item() == pytest.approx(expected, rel=1e-12)
+    bent = ld.System(ld.Dataset(x, y), ld.MLP([2, 1], "relu", output="tanh"), system.rule)
+    with pytest.raises(ld.NoTheory, match="which is not linear in its weights"):
+        ld.solve(bent, [3])
+
+
+def zeros(system):
+    return jax.tree.map(np.zeros_like, ld.start(system).weights)
+
+
 @pytest.mark.parametrize(
     ("times", "x", "message"),
     [

@@ -70,8 +70,11 @@ class AbstractPage(abc.ABC):
     def show(self, values: Values, folders: Mapping[str, str]) -> View:
         """The view; `folders` are those of results, sweeps and files that were sent."""
 
-    def refine(self, values: Values) -> View | None:
-        """A better view that takes longer, shown when the controls are at rest."""
+    def refine(self, values: Values, cancel: threading.Event) -> View | None:
+        """A better view that takes longer, shown when the controls are at rest.
+
+        It ends with `Cancelled` when `cancel` is set.
+        """
         return None
 
     def train(self, values: Values, training: Training, folders: Mapping[str, str]) -> Result:
@@ -155,7 +158,8 @@ class AbstractSystemPage(AbstractPage):
             when = float(theory["diverged_at"])
             view.notes.append(f"The theory {ended} at time {when:.4g}: a shorter time shows how.")
         runs = {"runs": self._number(values), "runs_key": RUNS_KEY, **self.simulating(values)}
-        view.code = ld.code_of(system, self.times(values), key=self._key(values), **runs)
+        options = {"key": self._key(values), **runs, **self.solving(values)}
+        view.code = ld.code_of(system, self.times(values), **options)
         view.trains, view.saves = ("Train networks" if self.runs else "Train the network"), True
         return view
 

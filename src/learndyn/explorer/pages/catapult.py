@@ -21,7 +21,7 @@ data = ld.Dataset(x, np.tanh(x[:, 0]))
 network = ld.MLP([5, {width}, 1], "relu")
 model = ld.Model(network, ld.start(ld.System(data, network, ld.SGD(0.1)), key={key}).weights)
 rate = {ratio!r} * float(ld.critical_learning_rate(model, x, loss=data.loss))
-system = ld.System(data, network, ld.SGD(rate, batch={batch}))
+system = ld.System(data, network, ld.SGD(rate, batch={batch}, sampling="epochs"))
 probes = {{"watched": ld.probes.Watched(s={top})}}
 record = ld.simulate(system, np.arange({steps} + 1), key={key}, probes=probes)
 found = ld.analysis.find_catapults(record)
@@ -35,9 +35,9 @@ class Catapult(AbstractPage):
     name = "catapult"
     title = "Catapult"
     about = (
-        "A ReLU network of one hidden layer learns 20 examples at a rate η relative to the "
-        "critical one, 2 / λ_max of the tangent kernel. Above it the loss grows in the top "
-        "eigenspaces, the kernel shrinks, and the loss comes back."
+        "A ReLU network of one hidden layer learns 20 examples, in epochs, at a rate η relative to "
+        "the critical one of the start. Above it the loss grows in the top eigenspaces, the "
+        "kernel shrinks, and the loss comes back."
     )
     equation = "f′ − y = (1 − η K/n) (f − y) + Δ,   η_crit = 2n/‖K‖"
     source = "zhu2024catapults, Eqs. 4.2, 4.3, for the loss |f − y|²/2n"
@@ -51,6 +51,7 @@ class Catapult(AbstractPage):
 
     def show(self, values: Values, folders: "Mapping[str, str]") -> View:
         import learndyn as ld
+        from learndyn.tangent.kernel import critical_rate
 
         record, rate = self._watched(values)
         found = ld.analysis.find_catapults(record)
@@ -64,9 +65,11 @@ class Catapult(AbstractPage):
              series("loss_top", f"in the top {TOP} eigenspaces", 1),
              series("loss_rest", "outside of them", 2)], spans=shaded,
         )  # fmt: skip
+        of_all = critical_rate(curve("kernel_norm"), 2 * EXAMPLES)
         rates = Chart(
-            "Learning rate and critical rate", Axis("step"), Axis("rate"), step,
-            [Series("η", curve("rate")), series("critical_rate", "η_crit of the batch", 1)],
+            "Critical rates", Axis("step"), Axis("learning rate"), step,
+            [Series("η", curve("rate")), series("critical_rate", "η_crit of the batch", 1),
+             Series("η_crit of all examples, 2n/‖K‖", of_all, "other", 2, dash=1)],
             spans=shaded,
         )  # fmt: skip
         kernel = Chart(
@@ -100,7 +103,8 @@ class Catapult(AbstractPage):
         weights = ld.start(ld.System(data, network, ld.SGD(0.1)), key=key).weights
         critical = ld.critical_learning_rate(ld.Model(network, weights), x, loss=data.loss)
         rate = values["ratio"] * float(critical)
-        system = ld.System(data, network, ld.SGD(rate, batch=int(values["batch"])))
+        rule = ld.SGD(rate, batch=int(values["batch"]), sampling="epochs")
+        system = ld.System(data, network, rule)
         probes = {"watched": ld.probes.Watched(s=TOP)}
         record = ld.simulate(system, np.arange(values["steps"] + 1), key=key, probes=probes)
         return record, rate

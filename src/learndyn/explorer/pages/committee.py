@@ -5,15 +5,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from learndyn.explorer.controls import Choice, Control, Flag, Slider, Values
 from learndyn.explorer.pages.base import AbstractSystemPage, on_steps
 from learndyn.explorer.pages.tables import landmarks
-from learndyn.explorer.views import Axis, Chart, Mark, Series, View
+from learndyn.explorer.views import Axis, Band, Chart, Mark, Series, View
 
 if TYPE_CHECKING:
+    import threading
+
     import numpy as np
     import xarray as xr
 
     from learndyn import System
 
 TIME = "time, steps / N"
+DASHES = 3  # kinds of lines
 
 
 class Committee(AbstractSystemPage):
@@ -66,19 +69,19 @@ class Committee(AbstractSystemPage):
             view.hints["eta"] = f"critical at {critical:.3g}{beyond}"
         return view
 
-    def refine(self, values: Values) -> View | None:
+    def refine(self, values: Values, cancel: "threading.Event") -> View | None:
         if not values["band"]:
             return None
         from learndyn.analysis.verdict import beyond_linear
 
-        system, theory = self.solved(values, fluctuations=True)
+        system, theory = self.solved(values, fluctuations=True, cancel=cancel)
         view = self.show(values, {})
         chart, error, std = view.charts[0], theory["error"], theory["error_std"]
         names = [str(name) for name in theory.data_vars if f"{name}_std" in theory]
         beyond = beyond_linear(theory, names)
-        edges = {"2 standard deviations above": error + 2 * std, "below": error - 2 * std}
+        edges = {"above": error + 2 * std, "below": error - 2 * std}
         chart.series += [Series(name, edge.values, "edge") for name, edge in edges.items()]
-        chart.band = (chart.series[-2].name, chart.series[-1].name)
+        chart.band = Band("above", "below", f"± 2 standard deviations at N = {system.dim}")
         widest = float((std / abs(error).max()).max())
         view.notes.append(
             f"The band holds 95 % of networks of size N = {system.dim}, by linear noise; at its "
@@ -121,7 +124,7 @@ class Committee(AbstractSystemPage):
         _, students, teachers = theory["R"].shape
         curves = [
             Series(f"R of student {i + 1}, teacher {j + 1}", theory["R"].values[:, i, j], "other",
-                   colour=j, dashed=bool(i % 2))
+                   colour=j, dash=i % DASHES)
             for i in range(students) for j in range(teachers)
         ]  # fmt: skip
         axes = Axis(TIME), Axis("overlap R, a colour per teacher unit")

@@ -59,9 +59,11 @@ def _of_spikes(found: "Catapults") -> str:
         )
     above = round(match.rate * count)  # with η > η_crit between onset and peak
     if above == 0:
-        return f"{many}, none with η > η_crit on the way up: {NOISE}."
+        none = "none with" if count > 1 else "without"
+        return f"{many}, {none} η > η_crit on the way up: {NOISE}."
     chance = f"by chance, {match.base:.0%} of stretches as long have that"
     if above == count:
-        return f"{many}, all with η > η_crit on the way up ({chance}): {CATAPULTS}."
+        whole = "all " * (count > 1)
+        return f"{many}, {whole}with η > η_crit on the way up ({chance}): {CATAPULTS}."
     some = f"{above} with η > η_crit on the way up ({chance}): {CATAPULTS}"
     return f"{many}, {some}. The others: {NOISE}."

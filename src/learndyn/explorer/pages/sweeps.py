@@ -33,8 +33,8 @@ class Sweeps(AbstractPage):
     name = "sweeps"
     title = "Sweeps"
     about = (
-        "Stores of `ld.sweep` below the folder that the explorer was started with. A cell leads to "
-        "its record."
+        "Stores that ld.sweep has written below the folder that the explorer was started with. A "
+        "cell leads to its record."
     )
     controls: ClassVar[dict[str, Control]] = {
         name: Text(label, "offered")
@@ -48,7 +48,8 @@ class Sweeps(AbstractPage):
         stores = _stores(pathlib.Path(folders["sweeps"]))
         view = View(offers={"store": ["", *stores]})
         if not values["store"]:
-            view.status = f"{len(stores)} stores below {folders['sweeps']}"
+            count = f"{len(stores)} store{'s' * (len(stores) != 1)}"
+            view.status = f"{count} below {folders['sweeps']}"
             leads = [{"store": name} for name in stores]
             view.tables.append(Table("Stores", ("store",), [(name,) for name in stores], leads))
             return view

@@ -2,8 +2,8 @@
 import {element} from "./controls.js";
 
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const COLOURS = 6, HEIGHT = 340;
-const short = value => value === null ? "none"
+const COLOURS = 6, HEIGHT = 340, DASHES = [undefined, [7, 4], [2, 3]];
+export const short = value => value === null ? "none"
   : value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(2).replace(/\.?0*e/, "e") : String(+value.toPrecision(3));
 
 const isDecade = v => v !== null && Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-9;
@@ -88,7 +88,7 @@ export class Chart {
     const width = {theory: 2.5, run: 1.2, edge: 0.5}[series.style] ?? 1.6;
     const points = series.style === "points";
     return {label: series.name, stroke: colour(of), width: points ? 0 : width,
-      dash: series.dashed ? [7, 4] : undefined, pxAlign: 0, points: {show: points, size: 5, fill: colour(of)}};
+      dash: DASHES[series.dash ?? 0], pxAlign: 0, points: {show: points, size: 5, fill: colour(of)}};
   }
 
   #options(series, log) {
@@ -99,7 +99,7 @@ export class Chart {
         const sparse = logged && splits.filter(isDecade).length > 1;
         return splits.map(v => v === null || (sparse && !isDecade(v)) ? "" : short(v));
       }});
-    const bands = spec.band ? [{series: spec.band.map(name => 1 + series.findIndex(s => s.name === name)),
+    const bands = spec.band ? [{series: [spec.band.above, spec.band.below].map(name => 1 + series.findIndex(s => s.name === name)),
       fill: colour("--theory") + "33"}] : [];
     return {width: this.plot.clientWidth, height: HEIGHT, legend: {show: false}, bands,
       cursor: {drag: {x: true, y: false}},
@@ -139,25 +139,45 @@ export class Chart {
       if (along) { context.moveTo(left, place); context.lineTo(left + width, place); }
       else { context.moveTo(place, top); context.lineTo(place, top + height); }
       context.stroke();
-      context.textAlign = along || place > left + width / 2 ? "right" : "left";
-      if (along) context.fillText(mark.label, left + width - 6, place - 5);
-      else context.fillText(mark.label, place + (place > left + width / 2 ? -6 : 6), top + 14 * devicePixelRatio);
+      const end = along || place > left + width / 2;
+      this.#text(context, mark.label, end, along ? left + width - 6 : place + (end ? -6 : 6),
+        along ? place - 5 : top + 14 * devicePixelRatio);
     }
     context.restore();
+  }
+
+  #bandInWords() {
+    if (!this.#spec.band) return [];
+    const swatch = element("span", {className: "swatch filled"});
+    swatch.style.background = colour("--theory") + "33";
+    return [element("span", {}, swatch, this.#spec.band.name)];
+  }
+
+  // On the ground's colour: a curve or another mark may lie below.
+  #text(context, label, end, x, y) {
+    const {width} = context.measureText(label), size = 12 * devicePixelRatio;
+    context.save();
+    context.fillStyle = colour("--ground");
+    context.globalAlpha = 0.8;
+    context.fillRect(end ? x - width - 2 : x - 2, y - size, width + 4, size + 3);
+    context.restore();
+    context.textAlign = end ? "right" : "left";
+    context.fillText(label, x, y);
   }
 
   // The legend in words, and the text that a screen reader says for the picture.
   #describe(series) {
     const shown = series.filter((s, i) => s.style !== "edge" && (s.style !== "run" || i === 0));
     this.legend.replaceChildren(...(shown.length > 12 ? [] : shown.map(s => {
-      const swatch = element("span", {className: s.dashed ? "swatch dashed" : "swatch"});
+      const swatch = element("span", {className: `swatch dash${s.dash ?? 0}`});
       swatch.style.borderColor = this.#line(s).stroke;
       return element("span", {}, swatch, s.style === "run" ? `${this.#runs.length} network${this.#runs.length === 1 ? "" : "s"}` : s.name);
-    })));
+    })), ...this.#bandInWords());
     const ends = shown.slice(0, 6).map(s => {
       const known = s.y.filter(v => v !== null && v !== undefined);
       return known.length ? `${s.name} from ${short(known[0])} to ${short(known.at(-1))}` : `${s.name}: no values`;
     });
+    if (this.#spec.band) ends.push(this.#spec.band.name);
     const marks = [...this.#spec.marks, ...this.#spec.spans].map(m => m.label);
     const about = `${this.#spec.title}: ${this.#spec.y.label} against ${this.#spec.x.label}`;
     this.plot.setAttribute("aria-label", [about, ...ends, ...marks].join("; "));

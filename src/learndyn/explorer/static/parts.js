@@ -1,8 +1,8 @@
 // Tables, maps, pictures and notes of a view.
+import {short} from "./charts.js";
 import {element} from "./controls.js";
 
 const SHADES = 5;
-const short = value => String(+value.toPrecision(3));
 
 const scrolled = table => {
   const around = element("div", {className: "scroll", tabIndex: 0}, table);

@@ -50,7 +50,7 @@ class DAG(AbstractNetwork):
     """
 
     edges: np.ndarray
-    activation: str = eqx.field(static=True)
+    activation: Any = eqx.field(static=True)
     inputs: tuple[int, ...] = eqx.field(static=True)
     outputs: tuple[int, ...] = eqx.field(static=True)
     dropped: np.ndarray
@@ -68,7 +68,7 @@ class DAG(AbstractNetwork):
     def __init__(
         self,
         edges: Any,
-        activation: str,
+        activation: Any,
         *,
         inputs: Iterable[Any] | None = None,
         outputs: Iterable[Any] | None = None,
@@ -113,7 +113,7 @@ class DAG(AbstractNetwork):
         return self.output == "identity"
 
     def __call__(self, weights: Weights, x: Array) -> Array:
-        g, seen, nodes = affine.FUNCTIONS[self.activation], x, []
+        g, seen, nodes = affine.function(self.activation), x, []
         parts = zip(weights, self.layers, self.links, strict=True)
         for i, (layer, (_, first, stop), kept) in enumerate(parts, 1):
             inputs = seen[..., first:stop]

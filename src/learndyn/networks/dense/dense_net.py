@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -41,7 +42,7 @@ class DenseNet(AbstractLayered):
     """
 
     widths: tuple[int, ...] = eqx.field(static=True)
-    activation: str = eqx.field(static=True)
+    activation: Any = eqx.field(static=True)
     dropped: np.ndarray
     key: int = eqx.field(static=True)
     parameterisation: str = eqx.field(static=True)
@@ -53,7 +54,7 @@ class DenseNet(AbstractLayered):
     def __init__(
         self,
         widths: Sequence[int],
-        activation: str,
+        activation: Any,
         *,
         dropped: Number = 0.0,
         key: int = 0,
@@ -82,7 +83,7 @@ class DenseNet(AbstractLayered):
         return list(zip(self.widths[1:], itertools.accumulate(self.widths[:-1]), strict=True))
 
     def __call__(self, weights: Weights, x: Array) -> Array:
-        g, h = affine.FUNCTIONS[self.activation], x
+        g, h = affine.function(self.activation), x
         # x grows by the activities of one layer at a time; the inputs come first, without g.
         for i, (layer, kept) in enumerate(zip(weights, self.links, strict=True), 1):
             x = x if i == 1 else jnp.concatenate([x, g(h)], axis=-1)

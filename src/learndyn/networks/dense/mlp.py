@@ -1,11 +1,14 @@
 """Fully connected networks."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from learndyn.networks.base import AbstractNetwork
 from learndyn.networks.dense.layered import AbstractLayered
 from learndyn.networks.parts import affine
 from learndyn.networks.parts.dense_layers import DenseLayers, kind_of
@@ -24,7 +27,8 @@ class MLP(AbstractLayered):
     Args:
         widths: from input to output, at least two.
         activation: "linear", "erf" (erf(h/√2)), "quadratic", "relu", "leaky_relu" (slope 0.01 on
-            the left), "abs", "tanh", "sigmoid", "gelu", "softplus", "swish" or "sine".
+            the left), "abs", "tanh", "sigmoid", "gelu", "softplus", "swish" or "sine"; or a smooth
+            JAX function of a number, with kinks as an `Activation`.
         parameterisation: "ntk" or "standard".
         bias: whether layers have biases.
         output: map of the last pre-activation: "identity", "softmax", "sigmoid" or "tanh".
@@ -38,7 +42,7 @@ class MLP(AbstractLayered):
     """
 
     widths: tuple[int, ...] = eqx.field(static=True)
-    activation: str = eqx.field(static=True)
+    activation: Any = eqx.field(static=True)
     parameterisation: str = eqx.field(static=True)
     bias: bool = eqx.field(static=True)
     output: str = eqx.field(static=True)
@@ -47,7 +51,7 @@ class MLP(AbstractLayered):
     def __init__(
         self,
         widths: Sequence[int],
-        activation: str,
+        activation: Any,
         *,
         parameterisation: str = "ntk",
         bias: bool = False,
@@ -60,12 +64,17 @@ class MLP(AbstractLayered):
         )
 
     def __call__(self, weights: Weights, x: Array) -> Array:
-        g, h = affine.FUNCTIONS[self.activation], x
+        g, h = affine.function(self.activation), x
         for i, layer in enumerate(weights, 1):
             h = affine.dense(f"layer{i}", layer, h, self.parameterisation)
             h = g(h) if i < len(weights) else h
         return affine.finish(h, self.output)
 
+    def affine_form(self, input_shape: tuple[int, ...]) -> tuple[AbstractNetwork, Weights] | None:
+        if len(self.widths) > 2 or self.output != "identity":
+            return None
+        return self, jax.tree.map(lambda w: np.zeros(w.shape), self.like(input_shape))
+
     def dense_layers(self, weights: Weights) -> DenseLayers | None:
-        inner = kind_of(lambda z: affine.FUNCTIONS[self.activation](jnp.asarray(z)))
+        inner = kind_of(lambda z: affine.function(self.activation)(jnp.asarray(z)))
         return DenseLayers(list(weights), [inner] * (len(weights) - 1) + ["linear"])

@@ -1,6 +1,7 @@
 """Fully connected networks with skip connections."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -34,7 +35,7 @@ class ResidualMLP(AbstractLayered):
     """
 
     widths: tuple[int, ...] = eqx.field(static=True)
-    activation: str = eqx.field(static=True)
+    activation: Any = eqx.field(static=True)
     skip: int = eqx.field(static=True)
     parameterisation: str = eqx.field(static=True)
     bias: bool = eqx.field(static=True)
@@ -44,7 +45,7 @@ class ResidualMLP(AbstractLayered):
     def __init__(
         self,
         widths: Sequence[int],
-        activation: str,
+        activation: Any,
         *,
         skip: int = 1,
         parameterisation: str = "ntk",
@@ -67,7 +68,7 @@ class ResidualMLP(AbstractLayered):
         )
 
     def __call__(self, weights: Weights, x: Array) -> Array:
-        g, f = affine.FUNCTIONS[self.activation], [x]  # f[l] are the neurons of layer l
+        g, f = affine.function(self.activation), [x]  # f[l] are the neurons of layer l
         for i, layer in enumerate(weights[:-1], 1):
             h = affine.dense(f"layer{i}", layer, f[-1], self.parameterisation)
             f.append(g(h) + f[i - self.skip] if i > self.skip else g(h))

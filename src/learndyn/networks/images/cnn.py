@@ -1,6 +1,7 @@
 """Convolutional networks."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -40,7 +41,7 @@ class CNN(AbstractImageNetwork):
     channels: tuple[int, ...] = eqx.field(static=True)
     kernel: int = eqx.field(static=True)
     outputs: int = eqx.field(static=True)
-    activation: str = eqx.field(static=True)
+    activation: Any = eqx.field(static=True)
     parameterisation: str = eqx.field(static=True)
     bias: bool = eqx.field(static=True)
     output: str = eqx.field(static=True)
@@ -52,7 +53,7 @@ class CNN(AbstractImageNetwork):
         channels: Sequence[int],
         kernel: int,
         outputs: int,
-        activation: str,
+        activation: Any,
         *,
         parameterisation: str = "ntk",
         bias: bool = False,
@@ -75,7 +76,7 @@ class CNN(AbstractImageNetwork):
             )
 
     def __call__(self, weights: Weights, x: Array) -> Array:
-        g, layers = affine.FUNCTIONS[self.activation], self.applied(weights)
+        g, layers = affine.function(self.activation), self.applied(weights)
         for stride in self.stride:
             x = g(layers.convolution(x, stride))
         return affine.finish(layers.dense(x.reshape(len(x), -1)), self.output)

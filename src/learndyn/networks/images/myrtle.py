@@ -1,5 +1,7 @@
 """Myrtle networks: convolutions and average pooling."""
 
+from typing import Any
+
 import equinox as eqx
 import numpy as np
 
@@ -43,7 +45,7 @@ class Myrtle(AbstractImageNetwork):
 
     channels: int = eqx.field(static=True)
     outputs: int = eqx.field(static=True)
-    activation: str = eqx.field(static=True)
+    activation: Any = eqx.field(static=True)
     depth: int = eqx.field(static=True)
     parameterisation: str = eqx.field(static=True)
     bias: bool = eqx.field(static=True)
@@ -54,7 +56,7 @@ class Myrtle(AbstractImageNetwork):
         self,
         channels: int,
         outputs: int,
-        activation: str = "relu",
+        activation: Any = "relu",
         *,
         depth: int = 5,
         parameterisation: str = "ntk",
@@ -70,7 +72,7 @@ class Myrtle(AbstractImageNetwork):
         )
 
     def __call__(self, weights: Weights, x: Array) -> Array:
-        g, layers = affine.FUNCTIONS[self.activation], self.applied(weights)
+        g, layers = affine.function(self.activation), self.applied(weights)
         for stage, count in enumerate(STAGES[self.depth]):
             x = pooled(x, 2) if stage else x
             for _ in range(count):

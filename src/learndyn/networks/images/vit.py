@@ -1,6 +1,6 @@
 """Vision transformers."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -67,7 +67,7 @@ class ViT(AbstractImageNetwork):
     depth: int = eqx.field(static=True)
     heads: int = eqx.field(static=True)
     outputs: int = eqx.field(static=True)
-    activation: str = eqx.field(static=True)
+    activation: Any = eqx.field(static=True)
     hidden: int = eqx.field(static=True)
     parameterisation: str = eqx.field(static=True)
     bias: bool = eqx.field(static=True)
@@ -81,7 +81,7 @@ class ViT(AbstractImageNetwork):
         depth: int,
         heads: int,
         outputs: int,
-        activation: str = "relu",
+        activation: Any = "relu",
         *,
         hidden: int | None = None,
         parameterisation: str = "ntk",
@@ -102,7 +102,7 @@ class ViT(AbstractImageNetwork):
         )
 
     def __call__(self, weights: Weights, x: Array) -> Array:
-        g, norms = affine.FUNCTIONS[self.activation], iter(weights.norms)
+        g, norms = affine.function(self.activation), iter(weights.norms)
         apply = self.applied(weights.layers).dense
         tokens = apply(self._patches(x))
         first = jnp.broadcast_to(weights.token, (len(x), 1, self.width)).astype(tokens.dtype)

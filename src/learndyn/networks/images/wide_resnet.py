@@ -1,6 +1,7 @@
 """Wide residual networks."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -48,7 +49,7 @@ class WideResNet(AbstractImageNetwork):
     depth: int = eqx.field(static=True)
     widen: int = eqx.field(static=True)
     outputs: int = eqx.field(static=True)
-    activation: str = eqx.field(static=True)
+    activation: Any = eqx.field(static=True)
     parameterisation: str = eqx.field(static=True)
     bias: bool = eqx.field(static=True)
     output: str = eqx.field(static=True)
@@ -59,7 +60,7 @@ class WideResNet(AbstractImageNetwork):
         depth: int,
         widen: int,
         outputs: int,
-        activation: str = "relu",
+        activation: Any = "relu",
         *,
         parameterisation: str = "ntk",
         bias: bool = False,
@@ -76,7 +77,7 @@ class WideResNet(AbstractImageNetwork):
         )
 
     def __call__(self, weights: Weights, x: Array) -> Array:
-        g, layers = affine.FUNCTIONS[self.activation], self.applied(weights)
+        g, layers = affine.function(self.activation), self.applied(weights)
         x = layers.convolution(x)
         for stride, before, channels in self._blocks():
             active = g(x)

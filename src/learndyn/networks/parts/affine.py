@@ -1,5 +1,6 @@
 """Affine layers, their parameterisations, activations and output maps."""
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -8,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learndyn.numerics.gaussian import NAMED
+from learndyn.numerics.gaussian import NAMED, AbstractActivation
+from learndyn.numerics.gaussian import activation as activation_of
 from learndyn.runtime.checks import one_of, positive
 from learndyn.runtime.types import Array
 from learndyn.tangent.taps import tap
@@ -41,14 +43,14 @@ class Options(NamedTuple):
     """Options that networks of affine layers have in common, checked.
 
     Attributes:
-        activation: a name among `FUNCTIONS`.
+        activation: a name among `FUNCTIONS`, an `Activation` or a JAX function of a number.
         parameterisation: "ntk" or "standard".
         bias: whether layers have biases.
         output: a name among `OUTPUTS`.
         gain: factor of the initial weights.
     """
 
-    activation: str
+    activation: Any
     parameterisation: str
     bias: bool
     output: str
@@ -57,13 +59,22 @@ class Options(NamedTuple):
 
 def checked(activation: Any, parameterisation: Any, bias: Any, output: Any, gain: Any) -> Options:
     """The options, or a one-line error that names the option that is not allowed."""
+    if not callable(activation) or isinstance(activation, type):
+        one_of("activation", activation, FUNCTIONS)
+    activation_of("activation", activation)
     return Options(
-        one_of("activation", activation, FUNCTIONS),
+        activation,
         one_of("parameterisation", parameterisation, PARAMETERISATIONS),
         one_of("bias", bias, (False, True)),
         one_of("output", output, OUTPUTS),
         positive("gain", gain),
     )
+
+
+@functools.lru_cache(maxsize=256)
+def function(activation: Any) -> AbstractActivation:
+    """The activation that an option stands for; functions are examined once."""
+    return activation_of("activation", activation)
 
 
 def factor(parameterisation: str, fan_in: int) -> float:

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from learndyn.numerics.gaussian import pieces
+from learndyn.numerics.gaussian.activation import Activation
 from learndyn.numerics.gaussian.base import AbstractActivation, AbstractClosedForm
 from learndyn.runtime.precision import full_precision
 from learndyn.runtime.types import Array
@@ -30,7 +31,11 @@ ALLOWED = 1e-7  # the same, of a series with as many terms as there may be
 MOST_TERMS = 8192
 BLOCK = 64  # terms that are computed together
 REACH = 11.0  # of y: the root of its density is e^(−30) there
-STEPS = 0.25, 0.25  # at most, of y and of √q y: no function here has poles within 1.5 of 0
+STEPS = 0.25, 0.25  # at most, of y and of √q y: no named function has poles within 1.5 of 0
+FINEST = 2**-8  # of the latter, for functions of users
+LARGEST = (
+    1e6  # variance of a series: the number of nodes grows with its root, as does that of terms
+)
 SAME = 1e-13  # 1 − |ρ| of variables that are multiples of each other, but for rounding
 TOGETHER = 2**16  # points at which a function is evaluated at once
 
@@ -69,8 +74,8 @@ def mean(g: AbstractActivation, q: Array) -> np.ndarray:
     q = np.asarray(q, np.float64)
     if g.pieces and not g.fit:  # x and error functions are odd
         return g.pieces.constant + g.pieces.absolute * pieces.ROOT * np.sqrt(q)
-    y, weights = _grid(q.max(initial=0.0))
     with full_precision():
+        y, weights = _grid_for(g, q.max(initial=0.0))
         return np.tensordot(weights, _tabulated(g, q, y)[0], 1)
 
 
@@ -98,7 +103,7 @@ def _series(
     g: AbstractActivation, q: np.ndarray, c: np.ndarray, p: np.ndarray
 ) -> Iterator[np.ndarray]:
     """Averages of values, then of slopes."""
-    y, weights = _grid(np.maximum(q.max(initial=0), p.max(initial=0)))
+    y, weights = _grid_for(g, max(q.max(initial=0), p.max(initial=0)))
     shape, size = np.broadcast_shapes(q.shape, c.shape, p.shape), np.sqrt(q * p)
     rho = np.clip(np.divide(c, size, out=np.zeros(shape), where=size > 0), -1, 1)
     same = 1 - np.abs(rho) < SAME
@@ -181,9 +186,39 @@ def _columns(side: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     return np.broadcast_to(numbers, chosen.shape)[chosen]
 
 
-def _grid(variance: float) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of averages over a standard normal y (trapezoid rule)."""
-    step = min(STEPS[0], STEPS[1] / max(math.sqrt(variance), 1e-300))
+def _grid_for(g: AbstractActivation, variance: float) -> tuple[np.ndarray, np.ndarray]:
+    """A grid that resolves g: a finer one for a function whose mean squares it would change."""
+    if variance > LARGEST:
+        raise ValueError(
+            f"variance: got pre-activations of variance {variance:.3g}; allowed is {LARGEST:g}, as "
+            "of smaller inputs"
+        )
+    step = STEPS[1]
+    if not isinstance(g, Activation):
+        return _grid(variance, step)
+    now = _mean_squares(g, variance, step)
+    while step > FINEST:
+        step, before, now = step / 2, now, _mean_squares(g, variance, step / 2)
+        if np.all(np.abs(now - before) <= ACCURACY * now):
+            return _grid(variance, 2 * step)
+    raise ValueError(
+        "activation: got one that changes too fast for pre-activations of variance "
+        f"{variance:.3g}; allowed is a smoother one"
+    )
+
+
+def _mean_squares(g: AbstractActivation, variance: float, step: float) -> np.ndarray:
+    """E[g(u)²] and E[g'(u)²] for one variance."""
+    y, weights = _grid(variance, step)
+    return np.array([weights @ side**2 for side in _tabulated(g, np.asarray(variance), y)])
+
+
+def _grid(variance: float, largest: float) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of averages over a standard normal y (trapezoid rule).
+
+    Steps of √q y, for a variance q, are at most `largest`.
+    """
+    step = min(STEPS[0], largest / max(math.sqrt(variance), 1e-300))
     half = int(REACH / step)
     y = step * np.arange(-half, half + 1)
     return y, step * np.exp(-(y**2) / 2) / math.sqrt(2 * math.pi)

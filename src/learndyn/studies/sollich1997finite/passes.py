@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 import learndyn as ld
 from learndyn.plotting import legend, panels
 from learndyn.studies import intervals
-from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies.claims import PLANNED, Claim, Tolerance, claim
 from learndyn.studies.registry import Report, cases
 
 TITLE = "Finite training sets: where one-pass theory ends"
@@ -38,7 +38,8 @@ CLAIMS = {
                   because="twice the margin within which the theory holds early"),
     "larger": claim("{student}: passes until the test error is 10 % above the one-pass theory's, "
                     "at P = {large:g} N over P = {small:g} N, in steps", "larger sets last longer",
-                    kind="finding", because="the order itself: 1 would be no difference"),
+                    kind="finding", because="the order itself: 1 would be no difference",
+                    rate=PLANNED),
     "linearised": claim("erf, P = {ratio:g} N: test error of networks over the kernel theory's at "
                         "the start, minus 1, after {late:g} passes", "features are learned",
                         kind="finding", because="twice the margin of 10 %"),

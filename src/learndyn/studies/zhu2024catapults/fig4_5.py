@@ -64,7 +64,7 @@ class Params:
     key: int = 0
 
 
-PRESETS = {"quick": Params(), "paper": Params(n=100, m=1024, steps=2000, seeds=5)}
+PRESETS = {"quick": Params(), "paper": Params(n=100, m=1024, steps=2000)}
 
 
 def compute(params: Params, report: Report) -> xr.Dataset:

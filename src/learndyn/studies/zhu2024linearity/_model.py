@@ -15,12 +15,14 @@ import xarray as xr
 import learndyn as ld
 from learndyn.runtime.types import Array
 from learndyn.studies.claims import Tolerance
-from learndyn.studies.statistics import exponents, mean_tolerance
+from learndyn.studies.statistics import exponents
 
 D = 16
 NARROW = 2  # neurons of a bottleneck layer
 SIDE = 4  # images of a convolution have SIDE² = D pixels
 HALF = -0.5  # the exponent of Thm 2.3.6
+STAYS = 0.0  # that of a norm which does not decay
+BETWEEN = Tolerance(0.25, "half of the way between −1/2 and 0: which of the two it is")
 
 
 def _pairs(sources: range, neurons: range) -> list[tuple[int, int]]:
@@ -90,15 +92,7 @@ def _shift(widths: xr.DataArray, factor: np.ndarray) -> float:
     return float(exponents(xr.DataArray(factor, {"width": widths.values}, "width"), "width"))
 
 
-def exponent_tolerance(
-    values: xr.DataArray, widths: xr.DataArray, radius: float = 1.0
-) -> Tolerance:
-    """How far a mean exponent may be off: chance over seeds, and finite widths."""
-    return mean_tolerance(values, "seeds") + finite_widths(widths, radius)
-
-
-def finite_widths(widths: xr.DataArray, radius: float = 1.0) -> Tolerance:
-    """By how much a factor 1 + radius m^(−1/2) moves an exponent."""
-    times = "" if radius == 1.0 else f", times R = {radius:g}"
-    because = f"a relative correction m^(−1/2), coefficient one{times}"
-    return Tolerance(abs(_shift(widths, 1 + radius * widths.values**-0.5)), because)
+def finite_widths(widths: xr.DataArray) -> Tolerance:
+    """By how much a factor 1 + m^(−1/2) moves an exponent."""
+    because = "a relative correction m^(−1/2), coefficient one"
+    return Tolerance(abs(_shift(widths, 1 + widths.values**-0.5)), because)

@@ -11,6 +11,7 @@ keeps layers aligned, so `order="full"` iterates it exactly; "flow" is the limit
 
 from typing import Any, ClassVar, cast
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
@@ -78,7 +79,7 @@ class DeepLinearTheory(AbstractTheory):
     }
 
     def __init__(self, system: System):
-        self.system = system
+        self.system = _of_any_power(system)
         self.map = _statistics(system)
         self.left, self.target, self.right = np.linalg.svd(self.map.target, full_matrices=False)
         self.variance = np.asarray(np.sum(self.map.root**2) / len(self.map.root))
@@ -243,6 +244,13 @@ def _options(system: System) -> NaturalGradient:
     if isinstance(system.rule, NaturalGradient):
         return system.rule
     return NaturalGradient(1.0, power=0.0)
+
+
+def _of_any_power(system: System) -> System:
+    """The same system, for whose theory 0 and 1 are powers like others: none is compiled in."""
+    if not isinstance(system.rule, NaturalGradient):
+        return system
+    return eqx.tree_at(lambda system: system.rule, system, system.rule.of_any_power())
 
 
 def _statistics(system: System) -> MapStatistics:

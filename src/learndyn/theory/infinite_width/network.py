@@ -8,7 +8,8 @@ import numpy as np
 
 from learndyn.networks import CNN, MLP, AbstractNetwork, ResidualMLP
 from learndyn.networks.base import Shape
-from learndyn.numerics.gaussian import NAMED
+from learndyn.networks.parts import affine
+from learndyn.numerics.gaussian import entrywise
 from learndyn.runtime.checks import a_kind, finite, numbers, one_of
 from learndyn.runtime.types import Array, Weights
 from learndyn.theory.infinite_width.recursion import Kernels, Layer, Pair, Wide, kernels
@@ -51,8 +52,12 @@ class InfiniteNetwork(AbstractNetwork):
 
     def kernels(self, x: Array, x2: Array | None = None) -> tuple[np.ndarray, np.ndarray]:
         """`nngp` and `ntk`, in the time of one of them."""
-        both = self._kernels(x, x2)
-        return both.nngp, both.ntk if self.train == "all" else both.last
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            both = self._kernels(x, x2)
+        found = both.nngp, both.ntk if self.train == "all" else both.last
+        if not all(np.all(np.isfinite(each)) for each in found):
+            raise ValueError("x: got inputs whose kernels overflow; allowed are smaller ones")
+        return found
 
     def nngp(self, x: Array, x2: Array | None = None) -> np.ndarray:
         """The covariance of an output over initialisations, E[f(x) f(x2)].
@@ -151,6 +156,10 @@ def _check(network: Any) -> None:
     if network.output != "identity":
         came = f"the output map {network.output!r}, after which outputs are not Gaussian"
         raise ValueError(f"network: got {came}; allowed is 'identity'")
+    g = affine.function(network.activation)
+    if not (g.smooth or entrywise.is_closed(g)):
+        came = "an activation with kinks, whose averages have no closed form"
+        raise ValueError(f"network: got {came}; allowed is a smooth one, or one with a name")
     if isinstance(network, CNN) and network.parameterisation != "ntk":
         why = "whose rates differ by layer at infinite width"
         raise ValueError(f"network: got a CNN in 'standard', {why}; allowed is 'ntk'")
@@ -169,7 +178,7 @@ def _of_vectors(network: MLP | ResidualMLP, x: np.ndarray, y: np.ndarray) -> tup
     variance, learns = (biased if ntk else 0.0), (0.0 if hidden and not ntk else biased)
     skip = network.skip if isinstance(network, ResidualMLP) else None
     gain = float(network.gain)
-    return Wide(NAMED[network.activation], layers, gain, variance, learns, skip), inputs
+    return Wide(affine.function(network.activation), layers, gain, variance, learns, skip), inputs
 
 
 def _of_images(network: CNN, x: np.ndarray, y: np.ndarray) -> tuple[Wide, Pair]:
@@ -181,7 +190,7 @@ def _of_images(network: CNN, x: np.ndarray, y: np.ndarray) -> tuple[Wide, Pair]:
     everywhere = Layer(lambda a: np.mean(a, axis=(-2, -1)), 1.0)
     biased, gain = float(network.bias), float(network.gain)
     layers = (*windows, everywhere)
-    return Wide(NAMED[network.activation], layers, gain, biased, biased, None), inputs
+    return Wide(affine.function(network.activation), layers, gain, biased, biased, None), inputs
 
 
 def _windows(kernel: int, stride: int) -> Callable[[np.ndarray], np.ndarray]:

@@ -208,13 +208,8 @@ def _falls(pull: np.ndarray, law: Law) -> tuple[np.ndarray, np.ndarray]:
 def _power(fall: np.ndarray, t: np.ndarray) -> np.ndarray:
     """(1 − fall)^t, also for falls of the size of rounding and many steps."""
     below = np.exp(t * np.log1p(-np.minimum(fall, 0.5)))
-    beyond = np.where(fall > 1, _signed_power(fall - 1, t), np.abs(1 - fall) ** t)
-    return np.where(fall < 0.5, below, beyond)
-
-
-def _signed_power(size: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """(−size)^t."""
-    return np.where(t % 2 == 0, 1.0, -1.0) * size**t
+    sign = np.where((fall > 1) & (t % 2 == 1), -1.0, 1.0)
+    return np.where(fall < 0.5, below, sign * np.abs(1 - fall) ** t)
 
 
 def _fall(fall: np.ndarray, t: np.ndarray) -> np.ndarray:

@@ -98,15 +98,15 @@ def _of_network(network: Any) -> str | None:
         return None
     twin, inner = isinstance(network, Taylor), _expanded(network)
     if not isinstance(inner, MLP):
-        kind = type(inner).__name__
-        return f"the network is a {kind}, not (the quadratic twin of) a two-layer MLP"
+        return f"the network is {a_kind(inner)}, not (the quadratic twin of) a two-layer MLP"
     if twin and network.order == 1:
         return "the linear twin keeps its kernel: the linearised theory covers it"
     if len(inner.widths) != 3 or inner.widths[-1] != 1:
         return f"the network has widths {inner.widths}, not (inputs, hidden, 1)"
     if inner.activation not in ("relu", "linear"):
         reason = "has a second derivative, which Eq. 3.10 leaves out: nothing closes"
-        return f"the activation {inner.activation} {reason}"
+        named = inner.activation if isinstance(inner.activation, str) else a_kind(inner.activation)
+        return f"the activation {named} {reason}"
     if inner.bias or inner.output != "identity" or inner.parameterisation != "ntk":
         return "the network has a bias, an output map or the standard parameterisation"
     if inner.activation == "relu" and not twin:
