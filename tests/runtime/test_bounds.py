@@ -50,7 +50,5 @@ def test_constructors_agree(kind, name):
 
 
 def test_a_constructor_without_bounds_is_refused():
-    with pytest.raises(
-        ValueError, match=r"\Aconstructor: got solve; allowed are AdaTron, CNN, "
-    ):
+    with pytest.raises(ValueError, match=r"\Aconstructor: got solve; allowed are AdaTron, CNN, "):
         ld.bounds_of(ld.solve)

@@ -1,0 +1,1 @@
+"""Classifying high-dimensional Gaussian mixtures: where kernel methods fail."""
