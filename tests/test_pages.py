@@ -13,7 +13,7 @@ DOCS = pathlib.Path(__file__).parents[1] / "docs"
 ELSEWHERE = {"coverage.md", "formats.md", "instruments.md", "spikes.md", "sweeps.md"}
 SLOW = {
     "beside.md", "howto/add.md", "howto/frameworks.md", "howto/phase_diagram.md",
-    "howto/predict.md",
+    "howto/predict.md", "theories/mixtures.md",
 }  # fmt: skip
 # A block, the library that it needs, if any, and the text after it, which is what it prints.
 BLOCK = re.compile(

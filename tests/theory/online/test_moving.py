@@ -61,10 +61,14 @@ def test_rows_move_as_stated(name):
     N, inputs = 400, ld.Gaussian(ld.Isotropic(400))
     rows = np.random.default_rng(0).standard_normal((3, N))
     now, key = rows, key_of_run(3, 0)
+
+    @jax.jit
+    def moved(rows, step):
+        return DRIFTS[name].moved(rows, inputs, np.float64(1.0), Source(jnp.asarray(key), step))
+
     with jax.enable_x64(True):
         for step in range(200):  # α = 1/2
-            source = Source(jnp.asarray(key), jnp.asarray(step))
-            now = np.asarray(DRIFTS[name].moved(now, inputs, np.float64(1.0), source))
+            now = np.asarray(moved(now, jnp.asarray(step)))
     overlap = np.sum(now * rows, axis=1) / np.sum(rows**2, axis=1)
     if name == "rotation":
         np.testing.assert_allclose(overlap, np.cos(0.2), atol=1e-4)
