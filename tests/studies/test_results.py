@@ -6,53 +6,50 @@ import pathlib
 import pytest
 
 from learndyn.cli.results import write_results
-from learndyn.studies import hashing, registry, summary
+from learndyn.studies import hashing, missing, registry, summary
 
 KEPT = pathlib.Path(__file__).parents[2] / "docs" / "results"
 
-# Results of which some claims are judged differently by now, or whose quick preset gives other
-# numbers. A result that is made anew is taken off.
-OLD = {
-    "hiratani2022perturbation": "closing_the_gap fig2 fig4 fig5 figS3 figS4",
-    "worschech2024scaling": "fig1 fig3 fig5 fig6 fig15",
-    "zhu2024catapults": (
-        "alignment_scatter fig4_3 fig4_4 fig4_6 fig4_7 fig4_8 fig4_9 fig4_10 "
-        "fig4_11 figC_18 figC_22 schedule_or_noise table4_2"
-    ),
-}
-
-
-# Kept before results had to come from a clean commit, likewise.
-UNCLEAN = {
-    "hiratani2022perturbation": "closing_the_gap fig2 fig3 fig4 fig5 figS3 figS4",
-    "worschech2024scaling": "fig1 fig3 fig5 fig6 fig15",
-    "zhu2024catapults": (
-        "alignment_scatter fig4_3 fig4_4 fig4_7 fig4_8 fig4_9 fig4_10 fig4_11 "
-        "figC_18 figC_22 schedule_or_noise table4_2"
-    ),
-}
-
-
-def names_of(table):
-    return {f"{paper}/{name}" for paper, names in table.items() for name in names.split()}
-
 
 @pytest.mark.skipif(not KEPT.exists(), reason="not a checkout")
-def test_kept_results_come_from_clean_commits_but_the_known_ones():
-    history = summary.known_commits(KEPT)
-    if history is None:
+def test_what_has_no_current_clean_result_at_the_papers_size_is_listed_with_the_reason():
+    if summary.known_commits(KEPT) is None:
         pytest.skip("no history")
-    unclean = {n for n, r in summary.kept(KEPT).items() if not summary.clean_commit(r, history)}
-    known = names_of(UNCLEAN)
-    assert not unclean - known, "from a tree with changes: make it anew from a commit"
-    assert not known - unclean, "made anew: take it off the list"
+    unlisted = set(summary.unsettled(KEPT)) - set(missing.reasons(KEPT))
+    assert not unlisted, "make it anew from a commit, or say why not in missing.toml"
 
 
-@pytest.mark.skipif(not KEPT.exists(), reason="not a checkout")
-def test_no_kept_result_is_older_than_its_study_but_the_known_ones():
-    old, known = set(summary.older(KEPT)), names_of(OLD)
-    assert not old - known, "older than its study: make it anew, or remove it"
-    assert not known - old, "made anew: take it off the list"
+def test_a_result_is_settled_if_it_is_whole_current_and_clean():
+    whole = {"preset": "paper", "differs": {}}
+    name, *others = list(registry.names())
+    results = dict.fromkeys([name, *others], whole)
+    assert missing.unsettled(results, list(results), list(results)) == []
+    assert missing.unsettled(results, others, list(results)) == [name]
+    assert missing.unsettled(results, list(results), others) == [name]
+    for altered in (whole | {"preset": "quick"}, whole | {"differs": {"seeds": [5, 3]}}):
+        assert missing.unsettled(results | {name: altered}, list(results), list(results)) == [name]
+    del results[name]
+    assert missing.unsettled(results, list(results), list(results)) == [name]
+
+
+def test_reasons_are_shown_and_must_name_studies(tmp_path):
+    path = tmp_path / missing.FILE
+    assert missing.reasons(tmp_path) == {} and "What is missing" not in summary.written(tmp_path)
+    path.write_text('[bocchi2026escape.fig1]\n"N = 10⁵" = "nine hours"\n', encoding="utf-8")
+    row = "| bocchi2026escape/fig1 | N = 10⁵ | nine hours |"
+    assert row in summary.written(tmp_path).splitlines()
+    for text, why in {
+        '[bocchi2026escape.fig0]\na = "b"\n': "there is no study 'bocchi2026escape/fig0'",
+        "[bocchi2026escape.fig1]\na = 3\n": "'bocchi2026escape/fig1' is no table of texts",
+        "[bocchi2026escape.fig1]\n": "'bocchi2026escape/fig1' is no table of texts",
+        'bocchi2026escape = "fig1"\n': "object has no attribute",
+        "[[": "unexpected content",
+    }.items():
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ValueError) as error:
+            missing.reasons(tmp_path)
+        assert str(error.value).startswith(f"{path}: got unexpected content (")
+        assert why in str(error.value) and "\n" not in str(error.value)
 
 
 @pytest.mark.skipif(not KEPT.exists(), reason="not a checkout")

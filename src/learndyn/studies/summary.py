@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
-from learndyn.studies import registry
+from learndyn.studies import missing, registry
 from learndyn.studies.claims import COUNTED, KINDS, STATUSES
 from learndyn.studies.confirmation import PRECISION, SHARE, Standing, new_names, standing
 from learndyn.studies.replication import FILE, Row
@@ -97,6 +97,7 @@ def written(folder: pathlib.Path) -> str:
     results, ages = kept(folder), standings(folder)
     parts = [HEAD, _studies(folder, results, ages)]
     sections = {
+        "What is missing": list(_missing(folder)),
         "What fails": list(_rows(folder, results, "fails", "listed", "not listed")),
         "What is open": list(_rows(folder, results, "open", "why_open", UNKNOWN)),
         "What has changed since": list(_changes(ages)),
@@ -105,6 +106,24 @@ def written(folder: pathlib.Path) -> str:
     }
     parts += ["\n".join([f"## {title}\n", *lines]) for title, lines in sections.items() if lines]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _missing(folder: pathlib.Path) -> Iterator[str]:
+    found = missing.reasons(folder)
+    if found:
+        yield "Figures, panels and sizes without a current result of the preset `paper`, and why.\n"
+        yield "| study | what | why |"
+        yield "|---|---|---|"
+    for name in sorted(found, key=order):
+        yield from (f"| {name} | {what} | {why} |" for what, why in found[name].items())
+
+
+def unsettled(folder: pathlib.Path) -> list[str]:
+    """Our studies without a current, clean and unaltered result of the preset `paper`."""
+    results, history = kept(folder), known_commits(folder)
+    current = [name for name, each in standings(folder).items() if each.current]
+    clean = [name for name, result in results.items() if clean_commit(result, history)]
+    return missing.unsettled(results, current, clean)
 
 
 def order(name: str) -> list[tuple[int, str]]:
