@@ -51,7 +51,7 @@ CLAIMS = {
                          "η > n/λ_max(K) by their peak", "Sec. 4.3", kind="finding", rate=PLANNED,
                          because="gradient descent needs it to grow along an eigenvector"),
     "critical": claim("{panel}: critical rate, mean of seeds", "{source}", because="three standard "
-                      "deviations over seeds: the printed value is from one run"),
+                      "deviations over seeds: the printed value is from one run", rate=PLANNED),
     "not run": claim("{panel}: spikes in the top eigenspaces", "{source}"),
     "SVHN": claim("5-layer FCN and CNN on two classes of SVHN: spikes in the top eigenspaces",
                   "Fig. C.3"),
