@@ -24,11 +24,12 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, Tolerance, claim, with_rates
+from learndyn.studies.claims import Claim, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.statistics import LEVEL, mean_tolerance
 from learndyn.studies.worschech2024scaling import _asymptotic, _erf
 from learndyn.studies.worschech2024scaling._asymptotic import (
+    ALIGNED,
     FIT,
     VISIBLE,
     check_students,
@@ -52,8 +53,8 @@ LEFT = "Fig. 6 left, Sec. 5.2"
 NEGLECTED = "levels learn from α = 0 or from the escape; next order |J − B|/|B|"
 CHANCE = "Student's t, {count} starts, 1 %, at most a fifth of the exponent"
 CLAIMS = _asymptotic.CLAIMS | {
-    "regime": claim("{name}: asymptotic where the fit begins, largest number of students without a "
-                    "teacher of their own", LEFT, within=Tolerance(0.0, "a count")),
+    "regime": claim("{name}: asymptotic where the fit begins, every student has a teacher of its "
+                    "own: least cosine between the two", LEFT, because="read as nine tenths"),
     "plain": claim("{name}: the error falls as α to minus, mean of starts (± {chance:.2g})", LEFT,
                    because=f"finite L in the late law; {NEGLECTED}; {CHANCE}", rate=1 - LEVEL),
     "corrected": claim("{name}: the error falls as α to minus, mean of starts, without the "
@@ -211,7 +212,7 @@ def check(data: xr.Dataset) -> list[Claim]:
     rows, regime = _each(data), lambda name: CLAIMS["regime"].format(name=name)
     why = "not run at this size, which the paper preset has"
     return [
-        *(regime(_name(one)).equals(one["apart"].max(), 0.0) for one in rows),
+        *(regime(_name(one)).at_least(one["alignment"].min(), ALIGNED) for one in rows),
         *(regime(f"M = {M}").open(why) for M in data.attrs["not_run"].split()),
         *(claim for one in rows for claim in _exponents(one)),
         *map(_law, rows),
