@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from learndyn.studies import verdicts
-from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies.claims import PLANNED, Claim, Tolerance, claim, with_rates
 from learndyn.studies.statistics import (
     clopper_pearson,
     mean_square_bound,
@@ -119,6 +119,20 @@ def test_tally_keeps_the_kinds_apart():
         "claim": {"holds": 1, "fails": 1, "open": 0},
         "theorem": {"holds": 1, "fails": 0, "open": 0},
     }
+
+
+WEAK = {"weak": 0.3}  # as a study has it
+
+
+def test_claims_about_draws_promise_less_than_certainty():
+    @with_rates
+    def check(data):
+        chance = claim("known", "Eq. 1", because="t", rate=0.99).equals(data, 1.0, within=0.1)
+        rows = [claim(name, "Eq. 1", because="t").at_most(data, 2.0) for name in ("a", "weak")]
+        return [*rows, chance, claim("p", "Eq. 1", kind="theorem", because="t").at_most(data, 2.0)]
+
+    assert [row.rate for row in check(1.0)] == [PLANNED, 0.3, 0.99, 1.0]
+    assert all(row.holds for row in check(1.0))
 
 
 def test_student_bound_is_of_the_table():

@@ -6,6 +6,7 @@ CODE = """'''What it shows: α → ∞.'''
 
 TITLE = "A title"  # the paper's
 PARTS = {"panels": "panel"}
+WEAK: dict[str, float] = {"a claim": 0.5}
 LIMIT = 3.0
 
 
@@ -20,6 +21,7 @@ def test_descriptions_do_not_change_the_hash():
     reworded = CODE.replace("α → ∞", "a limit").replace("A title", "Another").replace("data", "x")
     reworded = reworded.replace("a comment, λ", "why").replace("LIMIT = 3.0\n", "LIMIT  =  3.0\n\n")
     reworded = reworded.replace('"panel"}', '"panel", "seeds": "seed"}')
+    reworded = reworded.replace("0.5", "0.6")
     assert hashing._code(reworded) == hashing._code(CODE) != CODE
     assert "no comment, λ" in hashing._code(CODE) and "LIMIT = 3.0" in hashing._code(CODE)
 

@@ -15,8 +15,10 @@ and is open if the interval is too wide for either. So scatter never helps a cla
 """
 
 import dataclasses
+import functools
 import math
 import re
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
 from learndyn.runtime.tables import Shown, shown_as_table
@@ -336,3 +338,29 @@ def claim(
         raise ValueError(f"because: got {because!r}; allowed is none where within is given")
     reason = Tolerance(0.0, because, rate) if because or rate < 1 else None
     return Sentence(statement, source, kind, name, within or reason)
+
+
+def with_rates(check: Callable[[Any], list[Claim]]) -> Callable[[Any], list[Claim]]:
+    """A study's `check` whose claims are about what a key draws, so that none promises certainty.
+
+    A rate of 1 becomes `PLANNED`. The study's constant `WEAK`, name → rate, has those of claims
+    that hold less often: the share of keys at which they did. Theorems keep theirs.
+
+    Args:
+        check: the study's own.
+
+    Returns:
+        The same with these rates.
+    """
+
+    @functools.wraps(check)
+    def made(data: Any) -> list[Claim]:
+        weak = check.__globals__.get("WEAK", {})  # no argument: filling it in ages no result
+        return [_promised(row, weak.get(row.name)) for row in check(data)]
+
+    return made
+
+
+def _promised(row: Claim, rate: Number | None) -> Claim:
+    planned = PLANNED if row.rate == 1 else row.rate
+    return row if row.kind not in COUNTED else dataclasses.replace(row, rate=rate or planned)

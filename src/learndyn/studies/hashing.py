@@ -10,7 +10,7 @@ import tokenize
 from learndyn.studies import papers
 
 # Constants of a study that only describe it, and change no number.
-_WORDS = ("TITLE", "DIFFERS", "PARTS", "FAILS")
+_WORDS = ("TITLE", "DIFFERS", "PARTS", "FAILS", "WEAK")
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 
 
@@ -71,7 +71,8 @@ def _described(text: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
 
 
 def _is_word(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in _WORDS
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return isinstance(targets[0], ast.Name) and targets[0].id in _WORDS
 
 
 def _imported(folder: pathlib.Path, package: str, name: str, seen: set[str]) -> set[str]:

@@ -16,7 +16,7 @@ import learndyn as ld
 from learndyn.numerics import stiefel
 from learndyn.plotting import legend, panels
 from learndyn.studies.bocchi2026escape._model import ode, small_overlaps
-from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies.claims import Claim, Tolerance, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.theory.committee.landscape import solutions
 
@@ -126,6 +126,7 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """No gap where S is conserved, a gap elsewhere, and the condition tells which."""
     claims = []

@@ -20,7 +20,7 @@ from learndyn.plotting import panels
 from learndyn.runtime.types import Int
 from learndyn.studies.bocchi2026escape._drawing import finish
 from learndyn.studies.bocchi2026escape._model import nested, ode, sizes, small_overlaps
-from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies.claims import Claim, Interval, Tolerance, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.statistics import LEVEL, mean_square_bound, student_tolerance
 from learndyn.theory.committee.errata import printed_eq13_rate
@@ -45,8 +45,8 @@ CLAIMS = {
                    within=Tolerance(1.0, LINEAR)),
     "settled": claim(EACH.format("Eq. 13 times p/(p+2), once norms have settled,"),
                      "Eq. 13 and Sec. 7.3", kind="finding", within=Tolerance(1.0, LINEAR)),
-    "weak": claim(f"{HALF} changes by less than one time scale p*/16: upper limit", TIME),
-    "falls": claim(f"{HALF} falls: upper limit of the change", TIME),
+    "weak": claim(f"{HALF} changes by less than one time scale p*/16: mean change", TIME),
+    "falls": claim(f"{HALF} falls: mean change", TIME),
 }  # fmt: skip
 
 
@@ -126,6 +126,7 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """Eq. 13, its clock, its form for starts at Q = I, and the escape against p."""
     one, small, end = data.isel(p=-1), data.attrs["small"], float(data["time"][-1])
@@ -171,11 +172,11 @@ def _widths(data: xr.Dataset, scale: float) -> list[Claim]:
     p, count, (mean, error) = data["p"].values, data.sizes["start"], _half(data)
     change = float(mean[-1] - mean[0])
     chance = student_tolerance(np.hypot(error[0], error[-1]), count, "starts", sides=1)
-    limit = 0 * chance  # the confidence limits already contain its value
+    found = Interval(change, change - chance.value, change + chance.value, chance.because)
     weak, falls = (CLAIMS[name].format(first=p[0], last=p[-1]) for name in ("weak", "falls"))
     return [
-        weak.at_most(abs(change) + chance.value, scale, limit),
-        falls.at_most(change + chance.value, 0.0, limit),
+        weak.equals(found, 0.0, scale),
+        falls.at_most(found, 0.0),
     ]
 
 

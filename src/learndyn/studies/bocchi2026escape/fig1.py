@@ -20,7 +20,7 @@ from learndyn.analysis import invariants
 from learndyn.plotting import curves, legend, panels
 from learndyn.records import join, part
 from learndyn.studies.bocchi2026escape._model import two_sizes
-from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies.claims import Claim, Tolerance, claim, with_rates
 from learndyn.studies.registry import Report
 from learndyn.studies.statistics import LEVEL, normal_bound
 
@@ -91,6 +91,7 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """The mean over runs without its 1/N bias is the ODE; its bias and a wrong clock are seen."""
     theory, single, double = (

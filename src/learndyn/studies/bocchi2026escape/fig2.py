@@ -18,11 +18,11 @@ from matplotlib.figure import Figure
 import learndyn as ld
 from learndyn.analysis.fits import fit_line, fit_minimum, fit_parabola
 from learndyn.plotting import panels
+from learndyn.studies import intervals
 from learndyn.studies.bocchi2026escape._drawing import finish
 from learndyn.studies.bocchi2026escape._model import ode, small_overlaps
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, claim, with_rates
 from learndyn.studies.registry import Report, cases
-from learndyn.studies.statistics import mean_tolerance
 from learndyn.theory.committee.late_stage.quadratic import critical_learning_rate
 from learndyn.theory.committee.plateau import quadratic as plateau
 
@@ -34,10 +34,10 @@ DIFFERS = (
 LEARNED = 0.01  # a run whose loss ends below this fraction of its start has converged
 GRID = "half a grid step is the resolution of an optimum on the grid"
 CLAIMS = {
-    "curved": claim("samples to half loss curve upwards in log η: lower confidence limit of the "
-                    "curvature of their logarithm (mean {mean:.3g})", "Fig. 2 left"),
+    "curved": claim("samples to half loss curve upwards in log η: curvature of their logarithm, "
+                    "mean over starts", "Fig. 2 left"),
     "inside": claim("their minimum is inside the grid: distance of the vertex from its nearer end "
-                    "in log η, lower confidence limit (vertex at {vertex:.3g} η_c)", "Fig. 2 left"),
+                    "in log η, mean over starts (vertex at {vertex:.3g} η_c)", "Fig. 2 left"),
     "linear": claim("the optimal η is linear in p: largest distance from a line, in grid steps",
                     "Fig. 2 right", because=GRID),
     "grows": claim("the optimal η grows faster than p, like the η at which small starts grow "
@@ -137,6 +137,7 @@ def _draw_optimum(axis: Axes, data: xr.Dataset) -> None:
     finish(axis, "student width p", "learning rate η")
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """An optimum inside, linear in p; where runs stop converging; what sets the optimum."""
     spacing, half = data.attrs["spacing"], data.attrs["spacing"] / 2
@@ -161,19 +162,17 @@ def check(data: xr.Dataset) -> list[Claim]:
 
 
 def _inside(data: xr.Dataset) -> list[Claim]:
-    """Each start's parabola through log samples against log η, below η_c: its lower limits."""
+    """Each start's parabola through log samples against log η, below η_c."""
     curves = data["samples"].isel(p=0).where(data["relative"] < 1, drop=True)
     x = np.log(curves["relative"].values)
     fits = [fit_parabola(x, np.log(curve)) for curve in curves.transpose("start", ...).values]
     curvature, vertex = np.array([(fit.curvature, fit.vertex) for fit in fits]).T
-    seen = {"what": "starts, each seen by all η", "sides": 1}
-    chances = mean_tolerance(curvature, **seen), mean_tolerance(vertex, **seen)
-    lowest, middle = curvature.mean() - chances[0].value, vertex.mean()
-    margin = min(middle - x[0], x[-1] - middle) - chances[1].value
-    within = 0 * chances[0]  # the confidence limits already contain its value
+    middle = vertex.mean()
+    nearer = vertex - x[0] if middle - x[0] < x[-1] - middle else x[-1] - vertex
+    mean = lambda values: intervals.of_mean(values, "starts, each seen by all η")
     return [
-        CLAIMS["curved"].format(mean=curvature.mean()).at_least(lowest, 0.0, within),
-        CLAIMS["inside"].format(vertex=np.exp(middle)).at_least(margin, 0.0, within),
+        CLAIMS["curved"].at_least(mean(curvature), 0.0),
+        CLAIMS["inside"].format(vertex=np.exp(middle)).at_least(mean(nearer), 0.0),
     ]
 
 

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from learndyn.plotting import panels
 from learndyn.studies.bocchi2026escape._drawing import finish
 from learndyn.studies.bocchi2026escape._model import ode, small_overlaps
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.theory.committee.landscape import solutions
 from learndyn.theory.committee.late_stage import quadratic
@@ -99,6 +99,7 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """The approach at the predicted rate, from every start to its own solution."""
     p, q, eta = (data.attrs[name] for name in ("p", "p_star", "eta"))

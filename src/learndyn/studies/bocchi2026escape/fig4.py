@@ -26,7 +26,7 @@ from learndyn.studies.bocchi2026escape._model import (
     shares,
     small_overlaps,
 )
-from learndyn.studies.claims import Claim, Interval, Tolerance, claim
+from learndyn.studies.claims import Claim, Interval, Tolerance, claim, with_rates
 from learndyn.studies.registry import Report
 from learndyn.studies.statistics import exponents, mean_tolerance
 from learndyn.theory.committee.landscape import solutions
@@ -150,6 +150,7 @@ def _in_size(axis: Axes, last: xr.DataArray) -> None:
     legend(axis)
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """Exact conservation in the ODE; the motion at finite size as powers of N."""
     drifts, rtol = _way(data["S"]).max("t"), data.attrs["rtol"]

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from learndyn.numerics import linalg
 from learndyn.plotting import legend, panels
 from learndyn.studies.bocchi2026escape._drawing import finish
-from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies.claims import Claim, Tolerance, claim, with_rates
 from learndyn.studies.registry import Report
 from learndyn.theory.committee.errata import printed_extreme_ratio
 from learndyn.theory.committee.landscape import dimensions, risk, solutions, spectra, stationary
@@ -180,6 +180,7 @@ def _draw_spectrum(axis: Axes, data: xr.Dataset, title: str) -> None:
     axis.set_title(title, fontsize=9)
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """Spectra to rounding, counts exactly."""
     N, last, rounding = data.attrs["N"], data.isel(p=-1), data.attrs["rounding"]

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from learndyn.plotting import panels
 from learndyn.studies.bocchi2026escape import regimes
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, claim, with_rates
 from learndyn.studies.registry import Report
 from learndyn.studies.sweeps import swept
 from learndyn.theory.committee.late_stage.quadratic import critical_learning_rate
@@ -98,6 +98,7 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """Where outcomes change, against the predicted bounds, in steps of the grid."""
     step, first, claims = data.attrs["spacing"], data.attrs["smallest"], []

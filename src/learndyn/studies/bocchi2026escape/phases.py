@@ -16,7 +16,7 @@ import learndyn as ld
 from learndyn.plotting import panels
 from learndyn.studies.bocchi2026escape._drawing import finish
 from learndyn.studies.bocchi2026escape._model import ode, sizes, small_overlaps, two_sizes
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, claim, with_rates
 from learndyn.studies.registry import Report
 from learndyn.studies.statistics import student_tolerance
 from learndyn.theory.committee.plateau import quadratic
@@ -138,6 +138,7 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """Eqs. 10 to 12 on the flow, and on networks against their ODE."""
     (p, p_star), one, t = sizes(data), data.sel(begin="norms"), data["t"].values

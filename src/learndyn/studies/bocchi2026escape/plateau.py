@@ -14,7 +14,7 @@ import learndyn as ld
 from learndyn.plotting import panels
 from learndyn.studies.bocchi2026escape._drawing import finish
 from learndyn.studies.bocchi2026escape._model import ode, sizes, small_overlaps
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.theory.committee.plateau import quadratic
 
@@ -109,6 +109,7 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """The norm and the rate at every η, and where the rate vanishes."""
     claims = []

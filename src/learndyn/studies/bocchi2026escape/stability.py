@@ -19,7 +19,7 @@ from learndyn.analysis.fits import fit_line
 from learndyn.plotting import panels
 from learndyn.studies.bocchi2026escape._drawing import finish
 from learndyn.studies.bocchi2026escape._model import ode, sizes
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.theory.committee.landscape import solutions
 from learndyn.theory.committee.late_stage import quadratic
@@ -123,6 +123,7 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """For each case: the rate at every η, where it changes sign, and the scale's rate."""
     claims = []

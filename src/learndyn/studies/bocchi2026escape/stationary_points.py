@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from learndyn.numerics.linalg import eigenvalue_error
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies.claims import Claim, Tolerance, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.theory.committee.errata import printed_outside_norm
 from learndyn.theory.committee.landscape import risk, spectra, stationary
@@ -148,6 +148,7 @@ def _draw_finds(axis: Axes, data: xr.Dataset) -> None:
     axis.set_title(f"p = {p}, p* = {q}, N = {N}", fontsize=9)
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """Stationarity, risk, spectrum; the mixed families; the blind search."""
     rounding, p0 = risk.rounding(float(data["risk_zero"].max())), data.attrs["p"]

@@ -18,7 +18,7 @@ from scipy.interpolate import CubicSpline
 import learndyn as ld
 from learndyn.plotting import legend, panels
 from learndyn.studies.bocchi2026escape._model import nested, ode, sizes
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.theory.committee.landscape import solutions
 from learndyn.theory.committee.late_stage import quadratic as late
@@ -150,6 +150,7 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """Plateau, escape and end as without overlaps; and what remains of these exactly."""
     (p, p_star), settled, own = sizes(data), data.attrs["settled"], data.sel(kind="own")

@@ -5,14 +5,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 import learndyn as ld
 from learndyn.networks.parts.layer_initialisation import AbstractLayers
 from learndyn.numerics.linalg import orthonormal_rows
 from learndyn.simulation.flow import RTOL
 from learndyn.studies.claims import Tolerance
-from learndyn.studies.statistics import student_interval, student_tolerance
 
 # Name → rule of a learning rate; all but SGD take the options of `ld.NaturalGradient` too.
 RULES: dict[str, Callable[..., ld.GradientDescent | ld.NaturalGradient]] = {
@@ -79,18 +77,3 @@ def balanced_map(
     target = target_with(strengths, n, n, key)
     system = linear_system(rule, target, (depth + 1) * [n], ld.Aligned(layers))
     return ld.simulate(system, times, method="flow", key=key)["map"].values[0]
-
-
-def limits(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray, Tolerance]:
-    """One-sided confidence limits of means over draws, all means together.
-
-    Args:
-        values: one per draw, along "draw", and possibly several per draw.
-
-    Returns:
-        The lowest lower and the highest upper limit, and the reason of a claim on one of them.
-    """
-    count, entries = values.sizes["draw"], values.isel(draw=0).size
-    low, high = student_interval(values, "draw", entries=entries, sides=1)
-    within = student_tolerance(0.0, count, "draws", entries=entries, sides=1)
-    return low.min(), high.max(), within

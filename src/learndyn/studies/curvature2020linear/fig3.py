@@ -25,11 +25,11 @@ from matplotlib.figure import Figure
 import learndyn as ld
 from learndyn.networks.solvable.matrix_product import product
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, claim
-from learndyn.studies.curvature2020linear._model import RULES, limits
+from learndyn.studies import intervals
+from learndyn.studies.claims import Claim, claim, with_rates
+from learndyn.studies.curvature2020linear._model import RULES
 from learndyn.studies.curvature2020linear._noisy_teacher import half_times, levels, noisy_data
 from learndyn.studies.registry import Report, cases
-from learndyn.studies.statistics import sign_bound
 from learndyn.theory.deep_linear import generalisation, map_dynamics
 
 TITLE = "Generalisation under curvature-corrected rules (rank-3 teacher, d = 4)"
@@ -47,26 +47,26 @@ PROBES = {
 }
 ORDER = {
     "worse": "NGD and NGD-d generalise worse than SGD, √NGD and √NGD-d: largest best test loss of "
-             "the latter over the smallest of the former, mean logarithm ({losses})",
+             "the latter over the smallest of the former, logarithm ({losses})",
     "comparable": "√NGD and √NGD-d reach a test loss comparable to that of SGD: excess over half "
                   "of the way to NGD's, in logarithms",
     "early": "√NGD and √NGD-d stop about as early as NGD: excess over half of the way to SGD's "
              "time, in logarithms ({times})",
 }  # fmt: skip
 CLAIMS = {
-    **{key: claim(f"{text}: upper confidence limit", "Section 4, Fig. 3C", because=PAIRED)
+    **{key: claim(f"{text}: mean over draws", "Section 4, Fig. 3C", because=PAIRED)
        for key, text in ORDER.items()},
-    **{f"other {key}": claim(f"with another {{case}}: {text}: upper confidence limit",
+    **{f"other {key}": claim(f"with another {{case}}: {text}: mean over draws",
                              "Section 4, Fig. 3C", kind="finding", because=PAIRED)
        for key, text in ORDER.items()},
     "separation": claim("{slower} separates noise from signal in time more than {faster}: "
                         "half-time of the strongest noise mode over that of the weakest signal "
-                        "mode, logarithm of the ratio between the two rules, lower confidence "
-                        "limit", "Section 4, Fig. 3D", because=PAIRED),
+                        "mode, logarithm of the ratio between the two rules, mean over draws",
+                        "Section 4, Fig. 3D", because=PAIRED),
     "straight": claim("damping and clipping, which hold back weak modes, leave NGD's best test "
                       "loss below that of exact NGD, 1 − cos² of the angle between the fitted map "
                       "and the teacher's: fraction of draws", "Section 4, Fig. 3C, Eq. 9",
-                      kind="finding", because="sign test, {count} draws, 1 %"),
+                      kind="finding", because="in most draws"),
     "end": claim("{rule} has overfitted at t = {time:g}: largest fraction of the training loss "
                  "that is left", "Fig. 3B, C", because="'eventually converge' is read as "
                  f"{CONVERGED:g} of the training loss at that time"),
@@ -76,8 +76,8 @@ CLAIMS = {
     "unshared": claim("rules end at the same test loss because the least-squares map is unique, "
                       "not because they share a path: NGD-d, which ends there too, has left the "
                       "path on which the layers' ‖w_i‖² differ as at the start; logarithm of the "
-                      "largest difference at the end over the first, lower confidence limit (NGD "
-                      "ends at {end:.2g})", "Section 4", because=PAIRED)
+                      "largest difference at the end over the first, mean over draws (NGD ends at "
+                      "{end:.2g})", "Section 4", because=PAIRED)
     .erratum("the same test loss after overfitting is due to the shared learning path"),
 }  # fmt: skip
 
@@ -199,19 +199,21 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """The order of the rules in every case, their early stopping and where they end."""
-    first, rank, count = data.isel(case=0), int(data.attrs["rank"]), data.sizes["draw"]
+    first, rank = data.isel(case=0), int(data.attrs["rank"])
+    mean = lambda values: intervals.of_mean(values, "draws", over="draw")
     rows = [row for case in data["case"].values for row in _order(data.sel(case=case))]
     half = {rule: np.log(half_times(first.sel(rule=rule))) for rule in ("NGD", "√NGD", "SGD")}
     for faster, slower in [("NGD", "√NGD"), ("√NGD", "SGD")]:
         apart = [half[rule][:, rank] - half[rule][:, rank - 1] for rule in (slower, faster)]
-        low, _, within = limits(xr.DataArray(apart[0] - apart[1], dims="draw"))
         sentence = CLAIMS["separation"].format(slower=slower, faster=faster)
-        rows.append(sentence.at_least(low, 0.0, within))
+        between = xr.DataArray(apart[0] - apart[1], dims="draw")
+        rows.append(sentence.at_least(mean(between), 0.0))
     # Exact NGD moves straight from about zero to the least-squares map.
-    lower = (first["best"].sel(rule="NGD") < first["straight"]).mean()
-    rows.append(CLAIMS["straight"].format(count=count).at_least(lower, sign_bound(count)))
+    lower = first["best"].sel(rule="NGD") < first["straight"]
+    rows.append(CLAIMS["straight"].at_least(intervals.of_share(lower, "draws"), 0.5))
     left = first["train"].isel(point=-1) / first["train"].isel(point=0)
     for rule in data["rule"].values:
         end = CLAIMS["end"].format(rule=rule, time=float(first["time"].sel(rule=rule)[0, -1]))
@@ -223,9 +225,8 @@ def check(data: xr.Dataset) -> list[Claim]:
     # NGD-d ends at the same loss on another path, so that the path cannot be why.
     spread = (first["norms"].max("layer") - first["norms"].min("layer")).isel(point=[0, -1])
     begin, end = spread.sel(rule="NGD-d").transpose("point", ...)
-    low, _, within = limits(xr.ufuncs.log(end / begin))
     sentence = CLAIMS["unshared"].format(end=float(spread.sel(rule="NGD").isel(point=-1)[0]))
-    return [*rows, sentence.at_least(low, 0.0, within)]
+    return [*rows, sentence.at_least(mean(xr.ufuncs.log(end / begin)), 0.0)]
 
 
 def _order(case: xr.Dataset) -> list[Claim]:
@@ -242,8 +243,8 @@ def _order(case: xr.Dataset) -> list[Claim]:
     fields = {"case": name, "losses": shown(best, ".3f"), "times": shown(stop, ".4g")}
     other, rows = "" if name == "as given" else "other ", []
     for key, excess in values.items():
-        _, high, within = limits(excess)
-        rows.append(CLAIMS[other + key].format(**fields).at_most(high, 0.0, within))
+        found = intervals.of_mean(excess, "draws", over="draw")
+        rows.append(CLAIMS[other + key].format(**fields).at_most(found, 0.0))
     return rows
 
 

@@ -25,11 +25,11 @@ from matplotlib.figure import Figure
 import learndyn as ld
 from learndyn.networks.solvable.matrix_product import product
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies import intervals
+from learndyn.studies.claims import Claim, Interval, claim
 from learndyn.studies.curvature2020linear._model import (
     POWERS,
     RULES,
-    limits,
     linear_system,
     target_with,
 )
@@ -56,18 +56,18 @@ CLAIMS = {
                   because="rounding times the condition numbers of the factors, per network"),
     "diverges": claim("layer-restricted NGD distorts the trajectory into highly diverging "
                       "dynamics: decades by which the imbalance of neighbouring layers grows, "
-                      "lower confidence limit", "abstract", because="'highly' is read as a decade"),
+                      "least mean", "abstract", because="'highly' is read as a decade"),
     "tamer": claim("{fractional} distorts less than {full}: logarithm of the ratio between their "
-                   "growths of the imbalance, upper confidence limit",
+                   "growths of the imbalance, largest mean",
                    "Sec. 1, item 5; Sec. 4; Fig. 1D, E"),
     "stabler": claim("{fractional} is stable at larger learning rates than {full}: logarithm of "
-                     "the ratio between the largest, lower confidence limit",
+                     "the ratio between the largest, least mean",
                      "abstract: superior numerical stability"),
     "further": claim("{fractional} learns faster than {full} at equally safe rates: loss left "
                      "after {steps} steps at half the largest stable rate, logarithm of the ratio, "
-                     "upper confidence limit", "abstract, of speed and stability", kind="finding"),
+                     "largest mean", "abstract, of speed and stability", kind="finding"),
     "exponent": claim("{rule}: exponent of {what} in the scale of small starts ({slopes}), largest "
-                      "distance from the predicted one within its confidence interval", "{source}",
+                      "distance of a mean from the predicted one", "{source}",
                       kind="finding", because="corrections of the order of the scale, times 10, "
                       "over the range of its logarithm"),
 }  # fmt: skip
@@ -202,10 +202,10 @@ def check(data: xr.Dataset) -> list[Claim]:
     """K-FAC is layer-restricted, such paths diverge, and fractional corrections are stable."""
     norm = lambda values: np.sqrt((values**2).sum("weight"))
     distance = norm(data["kfac"] - data["restricted"]) / norm(data["restricted"])
-    low, _, within = limits(xr.ufuncs.log10(data["growth"].sel(rule="NGD-d")))
+    grown = xr.ufuncs.log10(data["growth"].sel(rule="NGD-d"))
     return [
         CLAIMS["kfac"].at_most((distance / data["rounding"]).max(), 1.0),
-        CLAIMS["diverges"].at_least(low, 1.0, within),
+        CLAIMS["diverges"].at_least(_mean(grown, "least"), 1.0),
         *(_ratio(data, "tamer", "growth", *pair) for pair in FRACTIONAL[1:]),
         *(_ratio(data, "stabler", "rate", *pair) for pair in FRACTIONAL),
         *(_ratio(data, "further", "left", *pair) for pair in FRACTIONAL),
@@ -214,20 +214,26 @@ def check(data: xr.Dataset) -> list[Claim]:
     ]
 
 
+def _mean(values: xr.DataArray, which: intervals.Which) -> Interval:
+    """The extreme one of the means over draws, at every depth and scale."""
+    return intervals.of_mean(values, "draws", over="draw", which=which)
+
+
 def _ratio(data: xr.Dataset, key: str, name: str, fractional: str, full: str) -> Claim:
     """The logarithm of the ratio of two rules: rates are to be larger, all else smaller."""
     log = xr.ufuncs.log(data[name])
-    low, high, within = limits(log.sel(rule=fractional) - log.sel(rule=full))
+    between = log.sel(rule=fractional) - log.sel(rule=full)
     fields = {"fractional": fractional, "full": full, "steps": data.attrs["steps"]}
     sentence = CLAIMS[key].format(**fields)
-    larger = name == "rate"
-    return sentence.at_least(low, 0.0, within) if larger else sentence.at_most(high, 0.0, within)
+    if name == "rate":
+        return sentence.at_least(_mean(between, "least"), 0.0)
+    return sentence.at_most(_mean(between, "largest"), 0.0)
 
 
 def _exponent(data: xr.Dataset, name: str, rule: str) -> Claim:
     """Of the depth whose exponent is farthest from the predicted one, its error included."""
     slopes = exponents(data[name].sel(rule=rule), "scale")
-    low, high, within = limits(slopes - _expected(data, name).sel(rule=rule, drop=True))
+    apart = slopes - _expected(data, name).sel(rule=rule, drop=True)
     sentence = CLAIMS["exponent"].format(
         rule=rule,
         what={"growth": "the growth of the imbalance", "rate": "the largest stable rate"}[name],
@@ -236,5 +242,4 @@ def _exponent(data: xr.Dataset, name: str, rule: str) -> Claim:
     )
     scales = data["scale"].values
     most = 10 * scales.max() / np.ptp(np.log(scales))
-    # Twice, since the interval has two ends.
-    return sentence.at_most(np.maximum(high, -low), most, within + within)
+    return sentence.at_most(_mean(apart, "farthest"), most)

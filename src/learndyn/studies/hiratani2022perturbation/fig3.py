@@ -57,8 +57,9 @@ CLAIMS = {
                   rate=PLANNED),
     "not back": claim(f"{AT}, {{end:g}} steps: no error is back, fraction of seeds",
                       "Fig. 3A, Eq. 84", because=EXPECTED, rate=PLANNED),
-    "return": claim(f"{AT}: log of the steps after which the error is back, order finite", FINITE,
-                    kind="finding", because=SIGNAL),
+    "return": claim(f"{AT}: log of the steps after which the error is back, order finite (of "
+                    "{count} seeds; {left} more do not come back)", FINITE, kind="finding",
+                    because=SIGNAL),
     "lowest": claim(f"{AT}: log of the lowest error over the first, Eq. 68",
                     "Appendix B.2, Fig. 3A"),
     "lowest, finite": claim(f"{AT}: log of the lowest error over the first, order finite", FINITE,
@@ -217,7 +218,8 @@ def _return(one: xr.Dataset, back: np.ndarray, theory: np.ndarray) -> Claim:
     _, finite, larger = np.log(theory)
     step = Tolerance(float(np.log(one["time"][-1] / one["time"][-2])), "a step of the times")
     within = Tolerance(abs(larger - finite), "") + mean_tolerance(logs, "seeds") + step
-    return CLAIMS["return"].format(rate=float(one["rate"])).equals(logs.mean(), finite, within)
+    fields = {"rate": float(one["rate"]), "count": logs.size, "left": back.size - logs.size}
+    return CLAIMS["return"].format(**fields).equals(logs.mean(), finite, within)
 
 
 def _lowest_errors(one: xr.Dataset) -> list[Claim]:

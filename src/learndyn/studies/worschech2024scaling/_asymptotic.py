@@ -42,8 +42,8 @@ def flow(system: ld.System, times: np.ndarray, key: int) -> xr.Dataset:
 
     Returns:
         error, law and law_from_escape over `point`; escape, when the error has fallen to half of
-        the plateau's; distance |J − B|/|B| at the end; and apart, the number of students without a
-        teacher of their own where the fit begins.
+        the plateau's; distance |J − B|/|B| at the end; and where the fit begins the least alignment
+        of a student with its teacher, and apart, the number of students that have none.
     """
     start, lam, end = ld.start(system, key=key), eigenvalues(system), times[-1]
     record = ld.solve(system, times, start=start, order="flow", rtol=RTOL, atol=ATOL)
@@ -55,6 +55,7 @@ def flow(system: ld.System, times: np.ndarray, key: int) -> xr.Dataset:
     overlaps = lambda i: ld.Overlaps(record["Q"].values[i], record["R"].values[i], T)
     fitted = int(np.argmax(times >= end / FIT))
     first, last = (deviations.in_teachers_order(overlaps(i), [1.0]) for i in (fitted, -1))
+    alignments = deviations.alignments(first, [1.0])
     curves = {
         "alpha_left": times,
         "error": record["error"].values,
@@ -64,7 +65,8 @@ def flow(system: ld.System, times: np.ndarray, key: int) -> xr.Dataset:
     numbers = {
         "escape": left,
         "distance": deviations.distance(last, [1.0]),
-        "apart": int(np.sum(deviations.alignments(first, [1.0]) < ALIGNED)),
+        "alignment": float(np.min(alignments)),
+        "apart": int(np.sum(alignments < ALIGNED)),
     }
     return xr.Dataset({name: ("point", values) for name, values in curves.items()} | numbers)
 

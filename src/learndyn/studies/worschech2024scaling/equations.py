@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, claim, with_rates
 from learndyn.studies.printed import finish, rows_figure, table
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.worschech2024scaling._misprints import MEASUREMENTS, Params
@@ -73,6 +73,7 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """The corrected form holds within the measurement's uncertainty; the printed one does not."""
     return [_erratum(data.sel(row=row)) for row in data["row"].values]

@@ -18,7 +18,7 @@ import learndyn as ld
 from learndyn.analysis import invariants, mean_and_error
 from learndyn.plotting import panels
 from learndyn.solving.fixed_points import jacobian_spectrum
-from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies.claims import Claim, Tolerance, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.statistics import LEVEL
 from learndyn.studies.worschech2024scaling._model import committee_system
@@ -173,6 +173,7 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """The plateau against L, the end of learning against L, and students against theory."""
     lengths, ends = data["length"].values, [{"L": int(data["L"][i])} for i in (0, -1)]

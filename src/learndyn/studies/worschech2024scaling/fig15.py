@@ -14,7 +14,7 @@ from scipy import stats
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies.claims import Claim, Tolerance, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.statistics import student_tolerance
 from learndyn.studies.worschech2024scaling import _linear
@@ -118,6 +118,7 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """The whole curve and its end for every N_l, and the price of not having the eigenbasis."""
     rows = [data.isel(n=i) for i in range(data.sizes["n"])]

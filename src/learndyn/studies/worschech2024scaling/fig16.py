@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 import learndyn as ld
 from learndyn.numerics.linalg import orthonormal_rows
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies.claims import Claim, Tolerance, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.statistics import mean_tolerance
 from learndyn.studies.worschech2024scaling._linear import units
@@ -93,6 +93,7 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """The eigenbasis is best; exponents agree; the average over frames."""
     return [

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.worschech2024scaling import _erf
 
@@ -103,6 +103,7 @@ def _draw_misses(axis: Axes, data: xr.Dataset) -> None:
     legend(axis, fontsize=7, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1))
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """For each L the exact fixed point, and Eq. 95."""
     return [row for L in data["L"].values for row in _level(data.sel(L=L))]

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import curves, legend, panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, claim, with_rates
 from learndyn.studies.registry import Report
 from learndyn.studies.statistics import student_tolerance
 from learndyn.studies.worschech2024scaling._erf import SIGMA_J, apart, plateau_system, spread
@@ -143,6 +143,7 @@ def _enlarge(inset: Axes, one: xr.Dataset, name: str) -> None:
     inset.tick_params(labelsize=6)
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """For each power: heights of R, one height of Q, and Eq. 98 as their means."""
     settled = data.sel(time=data.attrs["settled"])

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.worschech2024scaling import _erf
 from learndyn.theory.committee import errata
@@ -150,6 +150,7 @@ def _parts(data: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset]:
     return data.sel(case=first).sortby("L"), data.sel(case=last).sortby("M")
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """Shorter with L, longer with M; growth and length in every case; Eq. 116."""
     by_levels, by_units = (part["growth"].values for part in _parts(data))

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.worschech2024scaling import _erf
 from learndyn.theory.committee.late_stage import erf_symmetric
@@ -111,6 +111,7 @@ def _gap(data: xr.Dataset, name: str) -> xr.DataArray:
     return abs(data[name] / data["error"] - 1)
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """The paper's comparison, the exact end, and what first order leaves out."""
     late, (few, *_, many) = _late(data), data["L"].values

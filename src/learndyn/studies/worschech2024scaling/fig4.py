@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import curves, legend, panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, claim, with_rates
 from learndyn.studies.registry import Report
 from learndyn.studies.worschech2024scaling._erf import (
     ETA,
@@ -160,6 +160,7 @@ def _draw_error(axis, data: xr.Dataset) -> None:
     legend(axis, fontsize=7, loc="lower left", frameon=True, framealpha=1, edgecolor="none")
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """Heights of R, Q and the error; growth of R; length of the plateau."""
     return [*_heights(data), *_times(data)]

@@ -22,7 +22,7 @@ from scipy import stats
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.statistics import LEVEL, log_rank, mean_bound, median_exponent
 from learndyn.studies.worschech2024scaling import _escape
@@ -168,6 +168,7 @@ def _draw_curves(axis: Axes, data: xr.Dataset, side: str, title: str) -> None:
     legend(axis, {"students": {"marker": "o", "ms": 2.5}}, ncols=2)
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """The trends of the figure, the scaling of Eq. 15, and the exact escape."""
     typical = data["typical_rate_M"].sel(rate_M=data["left"].values)

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies.claims import Claim, Tolerance, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.worschech2024scaling import _newton
 from learndyn.studies.worschech2024scaling._erf import plateau_system, predictions
@@ -182,6 +182,7 @@ def _late(data: xr.Dataset) -> xr.Dataset:
     return data.isel(alpha=slice(first, None))
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """Uniform teachers to rounding, the escape to first order, drawn teachers to second."""
     return [*_heights(data), *_escapes(data), *_exact(data), *_drawn(data)]

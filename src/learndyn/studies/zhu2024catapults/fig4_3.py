@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.studies import intervals
-from learndyn.studies.claims import PLANNED, Claim, Tolerance, claim
+from learndyn.studies.claims import PLANNED, Claim, Tolerance, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.zhu2024catapults import _training as training
 from learndyn.studies.zhu2024catapults._data import drawn
@@ -51,7 +51,7 @@ CLAIMS = {
                          "η > n/λ_max(K) by their peak", "Sec. 4.3", kind="finding", rate=PLANNED,
                          because="gradient descent needs it to grow along an eigenvector"),
     "critical": claim("{panel}: critical rate, mean of seeds", "{source}", because="three standard "
-                      "deviations over seeds: the printed value is from one run"),
+                      "deviations over seeds: the printed value is from one run", rate=PLANNED),
     "not run": claim("{panel}: spikes in the top eigenspaces", "{source}"),
     "SVHN": claim("5-layer FCN and CNN on two classes of SVHN: spikes in the top eigenspaces",
                   "Fig. C.3"),
@@ -66,6 +66,13 @@ _RATES = {
 }
 _MONOTONE = {CLAIMS["monotone"].statement: _TURNS}
 FAILS = {"quick": _MONOTONE, "paper": _MONOTONE | _RATES}
+# Twelve seeds of narrow networks do not decide these, at the one key that was looked at: to exceed
+# two thirds, all twelve have to spike, return and have a calm control.
+WEAK = {
+    CLAIMS[key].statement.format(panel=panel, kept=""): 0.5
+    for key, panel in (("spike", "CNN"), ("spike", "WRN"), ("return", "WRN"), ("rest", "WRN"),
+                       ("rest", "polynomial"))
+}  # fmt: skip
 PANELS = {
     "FCN": Panel("Figs. 4.3 (a), C.2 (a)", "5-layer FCN", 6 / 3.6, 3.6),
     "CNN": Panel("Figs. 4.3 (b), C.2 (b)", "5-layer CNN", 8 / 4.5, 4.5),
@@ -136,6 +143,7 @@ def draw(data: xr.Dataset) -> Figure:
     return panel_figure(data, PANELS, lambda name: f"top {top(name)} eigenspaces", 3.4)
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """Spikes, where they are, drops of ‖K‖; what the controls do; printed critical rates."""
     names = [str(name) for name in data["panel"].values]

@@ -7,7 +7,8 @@ printed, and in the preset paper as absolute numbers too: a listed rate may lie 
 time. Fig. C.7 says that the last rate diverges from the start, and has 60 and 40 for it instead of
 C.6's 15 and 20: both are run. So are the first rate alone, and a control at ½ η_crit. A rate's
 catapult is the first spike after it: at the edge of stability narrow networks have more, in which
-‖K‖ goes up and down. The quick preset has narrower networks and scikit-learn's digits.
+‖K‖ goes up and down. The loss "starts to decrease" at the peak of a spike. The quick preset has
+narrower networks and scikit-learn's digits.
 
 Notes: docs/results/zhu2024catapults/fig4_4/notes.md.
 """
@@ -27,7 +28,7 @@ import learndyn as ld
 from learndyn.analysis.catapults import Spike
 from learndyn.plotting import legend, panels
 from learndyn.studies import intervals
-from learndyn.studies.claims import PLANNED, Claim, claim
+from learndyn.studies.claims import PLANNED, Claim, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.zhu2024catapults import _training as training
 
@@ -42,6 +43,9 @@ CLAIMS = {
                        because="most: the thesis draws one run"),
     "drop": claim("{network}: ‖K‖ decreases in a rate's catapult: drop, median", "Fig. 4.4",
                   because="“decreases”"),
+    "surpasses": claim("{network}: when the loss starts to decrease, η_crit surpasses the rate: "
+                       "logarithm of their ratio there, median", "Sec. 4.3",
+                       because="“surpasses”"),
     "smaller": claim("{network}: last ‖K‖ over that of the first rate alone, median{kept}",
                      "Sec. 4.3", because="“much smaller ‖K‖”"),
     "top": claim("{network}: share of a catapult in the top eigenspaces, median", "Fig. C.6",
@@ -64,7 +68,18 @@ _FAILING = {
     CLAIMS["last"].statement: "relu networks catapult there, and some converge",
     CLAIMS["listed"].statement: _BELOW,
 }
-FAILS = {"quick": _FAILING, "paper": {**_FAILING, CLAIMS["absolute"].statement: _BELOW}}
+_LATER = "the loss turns while the rate is still above η_crit, which surpasses it a step later"
+_SURPASSES = {CLAIMS["surpasses"].statement.format(network="FCN"): _LATER}
+FAILS = {
+    "quick": _SURPASSES | _FAILING,
+    "paper": {**_FAILING, CLAIMS["absolute"].statement: _BELOW},
+}
+# Of the eight narrow CNNs of the quick preset several diverge: the rest did not decide these, at
+# the one key that was looked at.
+WEAK = {
+    CLAIMS[key].statement.format(network="CNN", kept=""): 0.5
+    for key in ("surpasses", "smaller", "converges")
+}
 
 
 class Case(NamedTuple):
@@ -142,7 +157,8 @@ def _seed(params: Params, name: str, case: training.Trained, seed: int) -> xr.Da
         runs["absolute"] = run(raised(printed.at, printed.rates))
     segment = np.searchsorted(printed.at, np.arange(params.steps + 1), side="right")
     data = xr.concat(list(runs.values()), xr.DataArray(list(runs), dims="case", name="case"))
-    return data.assign(critical=critical, segment=("time", segment))
+    used = ("time", np.asarray(rates)[segment])
+    return data.assign(critical=critical, segment=("time", segment), rate=used)
 
 
 def raised(at: Sequence[int], rates: Sequence[float]) -> ld.Optax:
@@ -206,6 +222,7 @@ def _parts(axis: Any, one: xr.Dataset, s: int) -> None:
     legend(axis, fontsize=6.5, loc="upper right")
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """Catapults of each rate, what they do to ‖K‖, and the last rate from the start."""
     names = [str(name) for name in data["network"].values]
@@ -241,6 +258,7 @@ def _of_network(data: xr.Dataset, name: str) -> list[Claim]:
     return [
         claims["catapults"].at_least(intervals.of_mean([len(c) / 3 for c in catapults]), 2 / 3),
         claims["drop"].at_least(median([s.kernel_drop for s in spikes], "catapults"), 0.0),
+        claims["surpasses"].at_least(median(_surpassed(raised, catapults), "catapults"), 0.0),
         claims["smaller"].at_most(median(ended), 1.0),
         claims["top"].at_least(median([s.top_share for s in spikes], "catapults"), 0.9),
         claims["converges"].at_most(median(losses), 0.1),
@@ -253,6 +271,15 @@ def _catapults(run: xr.Dataset) -> dict[int, Spike]:
     """The first spike of each rate that has one."""
     segment = run["segment"].values
     return {int(segment[s.peak - 1]): s for s in reversed(training.of_descent(run).spikes)}
+
+
+def _surpassed(runs: Sequence[xr.Dataset], catapults: Sequence[dict[int, Spike]]) -> list[float]:
+    """log η_crit/η at the peak of every catapult; η is that of the step that led there."""
+    ratio = lambda run, peak: float(
+        run["critical"] * run["kernel"][0] / run["kernel"][peak] / run["rate"][peak - 1]
+    )
+    pairs = zip(runs, catapults, strict=True)
+    return [np.log(ratio(run, s.peak)) for run, each in pairs for s in each.values()]
 
 
 def _diverged(run: xr.Dataset) -> bool:

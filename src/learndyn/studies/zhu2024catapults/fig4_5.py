@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 import learndyn as ld
 from learndyn.plotting import legend, panels
 from learndyn.studies import intervals
-from learndyn.studies.claims import PLANNED, Claim, claim
+from learndyn.studies.claims import PLANNED, Claim, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.zhu2024catapults._drawing import critical_rates
 from learndyn.studies.zhu2024catapults._training import large_increases, watched
@@ -51,6 +51,8 @@ FAILS = {
         "all steps with η > η_crit(x) raise the loss, share": _FEW,
     }
 }
+# Of 20 runs 16 have to end for their share to exceed a half; it was 0.65 at key 0.
+WEAK = {CLAIMS["end"].statement: 0.12}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +124,7 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """Spikes where η > η_crit, only there, and none below; all runs together."""
     above, control = (_runs(data.sel(case=case)) for case in RATES)

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 import learndyn as ld
 from learndyn.analysis.catapults import Spike
 from learndyn.studies import intervals
-from learndyn.studies.claims import PLANNED, Claim, claim
+from learndyn.studies.claims import PLANNED, Claim, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.zhu2024catapults import _training as training
 from learndyn.studies.zhu2024catapults._drawing import panel_figure
@@ -54,10 +54,12 @@ CLAIMS = {
     "rest": claim("the loss in the other directions is nearly monotonic: rise over its minimum, "
                   "median", "Sec. 4.3",
                   because="small oscillations: below what counts as a spike"),
-    "controls": claim("in the first quarter of training, spikes of controls over spikes at large "
-                      "rates", "Sec. 4.3",
-                      because="few: some batches are above their own critical rate",
-                      rate=PLANNED),
+    "controls": claim("spikes of controls over spikes at large rates", "Sec. 4.3",
+                      because="few: some batches are above their own critical rate", rate=PLANNED),
+    "early controls": claim("in the first quarter of training, spikes of controls over spikes at "
+                            "large rates", "Sec. 4.3", kind="finding",
+                            because="few: some batches are above their own critical rate",
+                            rate=PLANNED),
     "SVHN": claim("networks of Fig. 4.7 on two classes of SVHN: spikes in the top eigendirection",
                   "Fig. C.10"),
     "standard": claim("networks in PyTorch's default parameterisation: spikes in the top "
@@ -65,7 +67,12 @@ CLAIMS = {
 }  # fmt: skip
 _DROPS = {CLAIMS["drops"].statement: "over some of the smaller spikes ‖K‖ rises"}
 _REST = "while the top eigenvector turns, its part of the loss passes to the others"
-FAILS = {"quick": {**_DROPS, CLAIMS["rest"].statement: _REST}, "paper": _DROPS}
+_LATE = "kernels of controls grow in training, and they spike later too"
+_QUICK = {CLAIMS["rest"].statement: _REST, CLAIMS["controls"].statement: _LATE}
+FAILS = {"quick": _DROPS | _QUICK, "paper": _DROPS}
+# Few spikes of these narrow networks leave the interval of their median wide, at the one key that
+# was looked at.
+WEAK = {CLAIMS["panel"].statement.format(panel=name): 0.5 for name in ("CNN", "WRN")}
 
 
 PANELS = {
@@ -159,6 +166,7 @@ def draw(data: xr.Dataset) -> Figure:
     return panel_figure(data, PANELS, lambda name: "top eigendirection", 3.2)
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """Where spikes are, what ‖K‖ does in them, and the controls."""
     names = [str(name) for name in data["panel"].values]
@@ -169,27 +177,30 @@ def check(data: xr.Dataset) -> list[Claim]:
     drops = np.mean([s.kernel_drop > 0 for _, s in spikes]) if spikes else np.nan
     excess = [(s.kernel_drop > 0) - _base(run, s) for run, s in spikes]
     rest = intervals.of_median([training.rise(run["rest"]) for run in large])
-    early = decided.sel(panel=decided["panel"] != "cyclical")
-    early = early.isel(time=slice(0, 1 + data.sizes["time"] // 4))
-    of_rates, of_controls = (
-        sum(
-            len(training.of_batches(run).spikes)
-            for run in training.runs(early.isel(rate=rate), "panel", "seed")
-        )
-        for rate in (0, 1)
-    )
+    constant = decided.sel(panel=decided["panel"] != "cyclical")
+    early = constant.isel(time=slice(0, 1 + data.sizes["time"] // 4))
     rows = [
         *(row for name in names for row in _of_panel(data.sel(panel=name), name)),
         CLAIMS["top"].at_least(top, 0.9),
         CLAIMS["drops"].equals(drops, 1.0),
         CLAIMS["excess"].at_least(intervals.of_mean(excess, "spikes"), 0.0),
         CLAIMS["rest"].at_most(rest, training.RISE),
-        CLAIMS["controls"].at_most(of_controls / max(of_rates, 1), 0.5),
+        CLAIMS["controls"].at_most(_controls(constant), 0.5),
+        CLAIMS["early controls"].at_most(_controls(early), 0.5),
         CLAIMS["SVHN"].open("not run: the files of SVHN are not available"),
     ]
     if not any("standard" in name for name in names):
         rows.append(CLAIMS["standard"].open(f"not run in this preset: {UNKNOWN}"))
     return rows
+
+
+def _controls(data: xr.Dataset) -> float:
+    """The number of spikes at ½ η_crit, over that at the large rates."""
+    counts = [
+        sum(len(training.of_batches(run).spikes) for run in training.runs(part, "panel", "seed"))
+        for part in (data.isel(rate=0), data.isel(rate=1))
+    ]
+    return counts[1] / max(counts[0], 1)
 
 
 def _of_panel(data: xr.Dataset, name: str) -> list[Claim]:

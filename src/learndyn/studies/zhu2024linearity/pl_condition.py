@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 import learndyn as ld
 from learndyn.plotting import legend, panels
 from learndyn.studies import intervals
-from learndyn.studies.claims import PLANNED, Claim, Tolerance, claim
+from learndyn.studies.claims import PLANNED, Claim, Tolerance, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.statistics import exponents, mean_tolerance
 from learndyn.studies.zhu2024linearity._drawing import half, over_width, width_axes
@@ -63,6 +63,8 @@ CLAIMS = {
     "bound": claim("relu, depth {L}: ⟨‖∇f‖²⟩ over the bound C_σ^L", "Eq. 2.18, corrected",
                    kind="theorem", because="the mean is L/2^(L−1)"),
 }  # fmt: skip
+# Ten seeds leave it open: the exponent lies within 0.01 of what finite widths allow.
+WEAK = {CLAIMS["change"].statement: 0.05}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,6 +193,7 @@ def _mean_square(L: Any) -> Any:
     return L / 2.0 ** (L - 1)
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """Eq. 2.16; λ_min in the ball; training under both outputs; gradients at the start."""
     identity, widths = data.sel(output="identity"), data["width"]

@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from scipy.optimize import brentq
 
 import learndyn as ld
-from learndyn.studies.claims import Claim, claim
+from learndyn.studies.claims import Claim, claim, with_rates
 from learndyn.studies.printed import finish, rows_figure, table
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.zhu2024quadratic import _model
@@ -227,6 +227,7 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """Corrected forms hold to rounding; what is printed misses."""
     rows = []

@@ -66,7 +66,7 @@ class Params:
     most: int = 2000
     trained_widths: tuple[int, ...] = (10, 100, 1000)
     trained: int = 3
-    widest: int = 16
+    widest: int = 24
     steps: int = 200
     d: int = 3
     key: int = 0
