@@ -68,6 +68,10 @@ CASES = {
     "three dimensions": (lambda: nn.Sequential(
         nn.Conv3d(2, 3, (2, 3, 1), stride=(1, 2, 1), padding=(1, 0, 1)), nn.GroupNorm(3, 3),
         nn.Tanh(), nn.Flatten(), nn.Linear(96, 2)), (4, 2, 3, 5, 2)),
+    "padding by name": (lambda: nn.Sequential(
+        nn.Conv2d(2, 3, (3, 4), padding="same", dilation=(1, 2)), nn.Tanh(),
+        nn.Conv2d(3, 2, 2, padding="valid", stride=2), nn.Flatten(), nn.Linear(12, 2)),
+        (4, 2, 4, 6)),
     "RMS norm": (lambda: nn.Sequential(nn.Linear(3, 4), nn.RMSNorm(4), nn.Linear(4, 2)), (5, 6, 3)),
     "one example": (lambda: nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4)), (1, 6, 3)),
     "merged axes": (lambda: nn.Sequential(nn.Flatten(0, 1), nn.Linear(3, 4), nn.BatchNorm1d(4),

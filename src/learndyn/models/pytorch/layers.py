@@ -85,7 +85,13 @@ class Site(NamedTuple):
         each = lambda name, value: _repeated(options.get(name, value), sides)
         window, x = tuple(options["weight"].shape[2:]), options["input"]
         stride, dilation = each("stride", 1), each("dilation", 1)
-        x = functional.pad(x, [p for p in reversed(each("padding", 0)) for _ in range(2)])
+        padding = options.get("padding", 0)
+        if padding == "same":  # an odd number has the larger part at the end
+            whole = [d * (w - 1) for w, d in zip(window, dilation, strict=True)]
+            around = [(p // 2, p - p // 2) for p in whole]
+        else:
+            around = [(p, p) for p in _repeated(0 if padding == "valid" else padding, sides)]
+        x = functional.pad(x, [p for pair in reversed(around) for p in pair])
         for i in range(sides):
             x = x.unfold(2 + i, (window[i] - 1) * dilation[i] + 1, stride[i])[..., :: dilation[i]]
         positions = range(2, 2 + sides)
@@ -180,8 +186,7 @@ def _is_known(function: Any, options: dict[str, Any]) -> bool:
     if function is functional.embedding:
         return not options["sparse"] and options["max_norm"] is None
     if function in CONVOLUTIONS:
-        batched = options["input"].ndim == 2 + CONVOLUTIONS[function]
-        return batched and not isinstance(options.get("padding", 0), str)
+        return options["input"].ndim == 2 + CONVOLUTIONS[function]
     return options["input"].ndim > 1
 
 
