@@ -131,7 +131,9 @@ class Watching(overrides.TorchFunctionMode):
         kwargs = kwargs or {}
         if func is functional.multi_head_attention_forward:
             # Its own layers are to be seen: it is run inside the mode.
-            with mock.patch.object(functional, "has_torch_function", lambda _: False), self:
+            own = {"has_torch_function": lambda _: False, "_in_projection_packed": _projected}
+            own = {name: own[name] for name in own if hasattr(functional, name)}  # private names
+            with mock.patch.multiple(functional, **own), self:
                 return func(*args, **kwargs)
         node = func(*args, **kwargs)
         if func not in ARGUMENTS and func not in NORMS and func is not functional.embedding:
@@ -144,6 +146,13 @@ class Watching(overrides.TorchFunctionMode):
         held = {n: a.detach() if isinstance(a, torch.Tensor) else a for n, a in options.items()}
         self.sites.append(Site(func, held, node, roles))
         return node.clone()  # in-place activations then change the clone and not the node
+
+
+def _projected(q: Any, k: Any, v: Any, weight: Any, bias: Any = None) -> tuple[Any, ...]:
+    """Attention's packed projections, by calls with the whole weight, of which no part is cut."""
+    parts = [q] if q is k and k is v else [q, k, v]
+    found = [functional.linear(part, weight, bias).chunk(3, -1) for part in parts]
+    return tuple(found[min(i, len(found) - 1)][i].contiguous() for i in range(3))
 
 
 def orders_of(outputs: Any, sites: list[Site]) -> dict[int, Order]:
