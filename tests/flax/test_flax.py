@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jax.flatten_util import ravel_pytree
 
@@ -80,3 +81,22 @@ def test_against_dense_derivatives(made):
     assert top == pytest.approx(np.linalg.eigvalsh(H)[-1], rel=1e-9)
     rate = float(p.critical_learning_rate(model, X, Y))
     assert rate == pytest.approx(2 / np.linalg.eigvalsh(J.T @ J / len(X))[-1], rel=1e-9)
+
+
+def test_an_optimizer_of_nnx():
+    """Its state with pure arrays, as the page of formats says, against heavy ball's closed form."""
+    network = nnx.Linear(6, 3, rngs=nnx.Rngs(0))
+    optimizer, x = (
+        nnx.Optimizer(network, optax.sgd(0.1, momentum=0.8), wrt=nnx.Param),
+        X[:, 0, :, 0],
+    )
+    optimizer.update(network, nnx.grad(lambda n: jnp.mean((n(x) - Y) ** 2))(network))
+    graph, weights, rest = nnx.split(network, nnx.Param, ...)
+    apply = lambda w, x: nnx.merge(graph, w, rest)(x)
+    model = ld.Model(ld.Network(None, apply), nnx.as_pure(weights))
+    optimiser = optimizer.tx, nnx.as_pure(optimizer.opt_state)
+    found = p.critical_learning_rate(model, x, Y, optimiser=optimiser)
+    features = np.c_[x, np.ones(5)]
+    top = np.linalg.eigvalsh(features.T @ features / 5)[-1]
+    assert float(found) == pytest.approx(3.6 / top, rel=1e-4)
+    assert found.factor == pytest.approx(float(found) / 0.1, rel=1e-6)

@@ -150,3 +150,21 @@ def test_other_precisions_are_named(dtype):
     ):
         with pytest.raises(ValueError, match=rf"\Aweights: got {name}; allowed[^\n]*float64\Z"):
             call()
+
+
+def test_arrays_that_a_compiled_training_step_closed_over():
+    """JAX keeps such arrays in 32 bits, by identity; probes compute them in 64."""
+    rng = np.random.default_rng(0)
+    tokens, labels = rng.integers(5, size=(6, 3)), rng.integers(2, size=6)
+    weights = {"e": rng.normal(size=(5, 2)).astype(np.float32)}
+    apply = lambda w, x: jnp.tanh(w["e"][x]).mean(1)
+    picked = lambda w: apply(w, tokens)[np.arange(6), labels].sum()
+    x = rng.normal(size=(6, 2))
+    steps = jax.jit(jax.grad(picked)), jax.jit(lambda w: x @ w["e"].T)  # that live on
+    for step in steps:
+        step(weights)
+    model = ld.Model(ld.Network(None, apply), weights)
+    assert ld.ntk(model, tokens).shape == (6, 2, 6, 2)
+    assert ld.hessian_top(model, tokens, labels, loss=ld.CrossEntropy()).values.shape == (1,)
+    linear = ld.Model(ld.Network(None, lambda w, x: x @ w["e"].T), weights)
+    np.testing.assert_allclose(ld.ntk(linear, x)[:, 0, :, 0], x @ x.T, rtol=1e-5, atol=1e-5)

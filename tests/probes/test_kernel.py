@@ -105,6 +105,34 @@ def test_the_split_loss_adds_up(case, s):
     np.testing.assert_allclose(found.top + found.rest, 0.7 / 5 * r @ r, rtol=EXACT)
 
 
+LOOKUPS = {
+    "brackets": lambda table, x: table[x],
+    "take": lambda table, x: jnp.take(table, x, axis=0),
+    "equinox": lambda table, x: jax.vmap(jax.vmap(eqx.nn.Embedding(weight=table)))(x),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("brackets", 4), ("brackets", 40), ("take", 40), ("equinox", 40)]
+)
+def test_embeddings_are_contracted(name, words):
+    """By pairs of positions, or by rows where words are few; tokens occur repeatedly."""
+    lookup = LOOKUPS[name]
+    rng = np.random.default_rng(0)
+    x = rng.integers(words, size=(5, 4))
+    x[0] = x[1, 0]
+    weights = [rng.normal(size=(words, 3)), rng.normal(size=(3, 2))]
+    apply = lambda w, x: jnp.tanh(lookup(2.0 * w[0], x)).sum(1) @ w[1]
+    with jax.enable_x64(True):
+        parts = jax.jacrev(apply)(weights, x)
+        rows = rows_of(apply, weights, jnp.asarray(x), lookups=True)
+        whole = jax.jit(lambda w, x: kernel.kernel(apply, w, x, x[:3], block=1))(weights, x)
+    assert not any(type(each).__name__ == "Plain" for each in rows)
+    J = np.concatenate([np.asarray(part).reshape(5, 2, -1) for part in parts], axis=2)
+    close(ld.ntk(ld.Model(ld.Network(None, apply), weights), x), np.einsum("iap,jbp->iajb", J, J))
+    close(whole, np.einsum("iap,jbp->iajb", J, J[:3]))
+
+
 class Tied(eqx.Module):
     """One matrix for two layers; another inside a loop, a mask on a third, a product of two."""
 

@@ -8,6 +8,9 @@ import pytest
 
 import learndyn as ld
 from learndyn.probes import critical_learning_rate
+from learndyn.probes.optimisers.response import Coefficients
+from learndyn.probes.optimisers.rules import threshold_of
+from learndyn.rules.watching import Step
 
 N = 12
 RNG = np.random.default_rng(0)
@@ -129,6 +132,28 @@ def test_the_formulas_of_the_docstring():
     assert float(rate_of(CASES["Adam"][0])) == pytest.approx(3.6 / 0.2 / top, rel=1e-7)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_no_complex_eigenvalue_leaves_the_unit_circle_earlier(seed):
+    """The whole map of weights and momenta, where every weight has its own optimiser."""
+    rng, I = np.random.default_rng(seed), np.eye(6)
+    F = rng.standard_normal((6, 8))
+    curvature, eta, beta = F @ F.T, rng.uniform(0.1, 1, 6), rng.uniform(0, 0.98, 6)
+    # Heavy balls, Nesterov's momenta, and decay that is added to the gradient, or decoupled.
+    nesterov, coupled, decay = rng.integers(2, size=6), *rng.uniform(0, 0.5, (2, 6))
+    b, aq = -eta * np.where(nesterov, 1 + beta, 1), -eta * np.where(nesterov, beta, 1) * beta
+    parts = Coefficients(b, b * coupled - eta * decay, aq, aq * coupled, beta)
+    scale, shift = parts.scale_and_shift()
+    root = np.sqrt(scale)
+    limit = 2 / np.linalg.eigvalsh(root[:, None] * curvature * root + np.diag(shift))[-1]
+    for share, unstable in ((0.999, False), (1.001, True)):
+        rate, g = share * limit * eta, curvature + np.diag(coupled)
+        m = np.hstack([np.diag(beta), g])
+        u = np.where(nesterov[:, None], beta[:, None] * m + np.hstack([0 * I, g]), m)
+        w = np.hstack([0 * I, np.diag(1 - rate * decay)]) - rate[:, None] * u
+        radius = abs(np.linalg.eigvals(np.vstack([m, w]))).max()
+        assert bool(radius > 1) is unstable
+
+
 def test_without_exact_the_curvature_is_the_gauss_newton_part():
     found = rate_of(CASES["Adam"][0], exact=False)
     assert float(found) == pytest.approx(float(rate_of(CASES["Adam"][0])), rel=1e-9)
@@ -141,6 +166,8 @@ def test_without_exact_the_curvature_is_the_gauss_newton_part():
     [
         lambda: optax.inject_hyperparams(optax.adam)(1e-3, b1=0.8, b2=0.95, eps=1e-3),
         lambda: optax.chain(optax.clip_by_global_norm(1e-6), CASES["Adam"][0]),
+        lambda: optax.chain(optax.adaptive_grad_clip(0.01), optax.clip_by_block_rms(0.1),
+                            CASES["Adam"][0]),
         lambda: optax.chain(optax.scale_by_adam(0.8, 0.95, 1e-3), optax.scale_by_schedule(
             optax.piecewise_constant_schedule(-1e-3, {100: 0.1}))),
     ],
@@ -175,13 +202,52 @@ def test_groups_with_different_rates_give_a_common_factor():
         assert grows(step, np.ones(8), np.zeros(8)) is expected
 
 
-def test_weights_that_do_not_move_leave_the_learning_rate_common():
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"a": "x", "b": "none"},
+        lambda w: {"a": "x" if w["a"].shape == (4,) else "none", "b": "none"},
+    ],
+)
+def test_weights_that_do_not_move_leave_the_learning_rate_common(labels):
     frozen = {"x": optax.adam(1e-3), "none": optax.set_to_zero()}
-    found = rate_of(optax.multi_transform(frozen, {"a": "x", "b": "none"}))
+    found = rate_of(optax.multi_transform(frozen, labels))
     P = ((1 - 0.9**4) * (np.sqrt(moments(0.999)) + 1e-8))[:4]
     top = np.linalg.eigvalsh(H[:4, :4] / np.sqrt(np.outer(P, P)))[-1]
     assert float(found) == pytest.approx(3.8 / 0.1 / top, rel=1e-6)
     assert found.factor == pytest.approx(float(found) / 1e-3, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["Adam", "RMSprop"])
+def test_weights_that_never_had_a_gradient_have_the_preconditioner_of_epsilon(name):
+    """As behind dead units, or inputs that are always 0."""
+    made = {
+        "Adam": (optax.adam(1e-3, b1=0.8, b2=0.95, eps=1e-3), P_ADAM, 3.6 / 0.2, 1 - 0.8**4),
+        "RMSprop": (optax.rmsprop(1e-2, eps=1e-3, eps_in_sqrt=False), P_RMS, 2.0, 1.0),
+    }
+    transformation, P, numerator, corrected = made[name]
+    state = stepped(transformation)
+    none = lambda moments: moments | {"b": moments["b"].at[1:].set(0.0)}
+    known = lambda node: hasattr(node, "nu")
+    dead = lambda node: node._replace(nu=none(node.nu)) if known(node) else node
+    state = jax.tree.map(dead, state, is_leaf=known)
+    P = P + (0.0 if name == "Adam" else 1e-3 - 1e-8)
+    P = np.where(np.arange(8) < 5, P, corrected * 1e-3)
+    found = critical_learning_rate(
+        MODEL, X, Y, exact=True, tolerance=1e-12, optimiser=(transformation, state)
+    )
+    top = np.linalg.eigvalsh(H / np.sqrt(np.outer(P, P)))[-1]
+    assert float(found) == pytest.approx(numerator / top, rel=1e-6)
+
+
+def test_rules_that_do_not_follow_the_gradient_have_no_threshold():
+    """Their map is another one: `Watched` records NaN."""
+    step = lambda rule: Step(None, jnp.asarray(0.1), None, None, jnp.asarray(True), rule, ())
+    for rule in (ld.NaturalGradient(0.1), ld.KFAC(0.1), ld.Piecewise(
+        ld.NaturalGradient(0.1), steps=[2], rates=[0.2])):  # fmt: skip
+        found = threshold_of(MODEL, step(rule))
+        assert np.isnan(found.numerator) and float(found.rate) == pytest.approx(0.1)
+    assert threshold_of(MODEL, step(ld.GradientDescent(0.1))).numerator == 2.0
 
 
 def test_a_mixture_of_adam_and_descent_gives_a_common_factor():
@@ -227,6 +293,7 @@ def test_batches_have_rates_of_their_own():
         (lambda: (optax.adam(1e-3), stepped(optax.adam(1e-3), 0)), "without a step; allowed is"),
         (lambda: (optax.adam(1e-3), stepped(optax.sgd(1.0))), "got a state of another model"),
         (lambda: (optax.lion(1e-3), stepped(optax.lion(1e-3))), "with ScaleByLionState; allowed"),
+        (lambda: (t := optax.fromage(1e-3), stepped(t)), "got updates that couple weights"),
         (
             lambda: (
                 t := optax.chain(optax.scale_by_adam(), optax.trace(0.5), optax.scale(-0.1)),

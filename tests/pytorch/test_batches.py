@@ -68,6 +68,14 @@ def test_every_probe(loss):
         np.testing.assert_allclose(found, WHOLE[name], rtol=1e-8, err_msg=name)
 
 
+@pytest.mark.parametrize("loss", [OURS, nn.CrossEntropyLoss()], ids=["ours", "of PyTorch"])
+def test_a_batch_of_padding_counts_for_nothing(loss):
+    padding = X[:3] + 5, torch.full((3,), -100)
+    for name in ("operator", "trace"):
+        found = PROBES[name](MODULE, loss, x=[padding, *pairs(), padding])
+        np.testing.assert_allclose(found, WHOLE[name], rtol=1e-9, err_msg=name)
+
+
 def test_jax():
     module = eqx.nn.MLP(D, K, 25, 1, activation=jnp.tanh, key=jax.random.key(0))
     module = jax.tree.map(lambda w: np.asarray(w, float) if eqx.is_array(w) else w, module)
@@ -117,6 +125,7 @@ BAD = {
     "no labels": lambda: p.hessian_top(MODULE, lambda: [{"input": X}], loss=OURS),
     "other lengths": lambda: p.hessian_top(MODULE, lambda: [(X, Y[:2])], loss=OURS),
     "other examples": lambda: p.hessian_top(MODULE, growing, loss=OURS),
+    "only padding": lambda: p.hessian_top(MODULE, [(X, 0 * Y - 100)], loss=OURS),
     "no iterable": lambda: p.hessian_top(MODULE, lambda: 3, loss=OURS),
     "an array without targets": lambda: p.hessian_top(MODULE, X, loss=OURS),
     "labels": lambda: p.hessian_top(MODULE, lambda: [(X, Y), (X, Y + 3)], loss=OURS),

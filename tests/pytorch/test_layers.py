@@ -27,6 +27,18 @@ def encoder(first):
     return nn.TransformerEncoderLayer(4, 2, 6, batch_first=not first, dropout=0.0)
 
 
+class Decoder(nn.Module):
+    """Attention to other positions than its own, with one weight for all projections."""
+
+    def __init__(self):
+        super().__init__()
+        self.here, self.there = nn.Linear(3, 4), nn.Linear(3, 4)
+        self.layer = nn.TransformerDecoderLayer(4, 2, 6, batch_first=True, dropout=0.0)
+
+    def forward(self, x):
+        return self.layer(self.here(x[:, :2]), torch.tanh(self.there(x))).mean(1)
+
+
 def tied():
     """The last layer has the weight of the embedding, as language models often do."""
     module = Tokens(nn.Embedding(7, 4), nn.Linear(4, 7, bias=False))
@@ -68,6 +80,10 @@ CASES = {
     "three dimensions": (lambda: nn.Sequential(
         nn.Conv3d(2, 3, (2, 3, 1), stride=(1, 2, 1), padding=(1, 0, 1)), nn.GroupNorm(3, 3),
         nn.Tanh(), nn.Flatten(), nn.Linear(96, 2)), (4, 2, 3, 5, 2)),
+    "padding by name": (lambda: nn.Sequential(
+        nn.Conv2d(2, 3, (3, 4), padding="same", dilation=(1, 2)), nn.Tanh(),
+        nn.Conv2d(3, 2, 2, padding="valid", stride=2), nn.Flatten(), nn.Linear(12, 2)),
+        (4, 2, 4, 6)),
     "RMS norm": (lambda: nn.Sequential(nn.Linear(3, 4), nn.RMSNorm(4), nn.Linear(4, 2)), (5, 6, 3)),
     "one example": (lambda: nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4)), (1, 6, 3)),
     "merged axes": (lambda: nn.Sequential(nn.Flatten(0, 1), nn.Linear(3, 4), nn.BatchNorm1d(4),
@@ -79,6 +95,7 @@ CASES = {
     "attention": (lambda: Tokens(nn.Embedding(7, 4), encoder(False), nn.Linear(4, 2)), (5, 6)),
     "attention, positions first": (lambda: Tokens(
         nn.Embedding(7, 4), encoder(True), nn.Linear(4, 2), first=True), (5, 5)),
+    "attention to others": (Decoder, (4, 5, 3)),
     "by hand": (by_hand, (4, 3, 3)),
 }  # fmt: skip
 

@@ -143,6 +143,9 @@ BAD = {
     "no second derivative": lambda: p.hessian_top(
         MODULE, X, CLASS.clamp(0), loss=nn.MultiMarginLoss()
     ),
+    "only ignored labels": lambda: p.hessian_top(
+        MODULE, X, torch.full((N,), -100), loss=nn.CrossEntropyLoss()
+    ),
     "no targets": lambda: p.critical_learning_rate(MODULE, X, loss=nn.MSELoss()),
     "a split": lambda: p.split_loss(MODULE, X, REAL, loss=nn.MSELoss(), s=1),
     "for JAX": lambda: p.hessian_top(

@@ -183,6 +183,25 @@ def test_batch_norm_in_training_mode_is_refused_with_the_reason():
         line.startswith("model: got BatchNorm1d '1', which in training mode") and "\n" not in line
     )
     assert "the loss that is trained" in line and "module.eval()" in line
+    module = torch.nn.BatchNorm1d(5, track_running_stats=False).double().eval()
+    with pytest.raises(ValueError, match=r"no running statistics and .* allowed is track_runn"):
+        ld.critical_learning_rate(module, X, X)
+
+
+def test_along_an_update_costs_ten_forward_passes():
+    """All else are checks on one or two examples; batches give the same."""
+    module, seen = module_of(), []
+    module.register_forward_hook(lambda part, given, outputs: seen.append(len(outputs)))
+    update, y = {"0.weight": torch.ones(1, 5)}, np.ones(16)
+    whole = ld.probes.critical_rate_along(module, X, y, update=update)
+    assert seen.count(16) == whole.passes == 10 and sorted(seen)[-11] <= 2 and len(seen) <= 14
+    batches = lambda: ((X[first : first + 6], y[first : first + 6]) for first in (0, 6, 12))
+    found = ld.probes.critical_rate_along(module, batches, update=update)
+    assert float(found) == pytest.approx(float(whole), rel=1e-9)
+    with torch.no_grad():
+        module[0].weight[0, 0] = torch.nan
+    with pytest.raises(ValueError, match="weights: entry"):
+        ld.probes.critical_rate_along(module, X, y, update=update)
 
 
 def test_along_an_update_by_name():

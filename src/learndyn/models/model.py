@@ -125,7 +125,7 @@ class Model(eqx.Module):
     def vector(self) -> Array:
         return ravel_pytree(self.weights)[0]
 
-    @compiled_in_float64
+    @compiled_on_device
     def moved(self, v: Array) -> "Model":
         add = lambda w, change: jnp.asarray(w) + change
         return Model(self.network, jax.tree.map(add, self.weights, self._unravel(v)))

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from learndyn.probes.arguments import ArrayLike, LossLike, as_array, labelled
+from learndyn.probes.arguments import ArrayLike, LossLike, as_array
+from learndyn.probes.batches import Batches
 from learndyn.probes.hessian import prepared
 from learndyn.runtime.checks import a_kind, finite, positive
 from learndyn.runtime.precision import full_precision
@@ -61,24 +62,26 @@ class CriticalRateAlong:
 def critical_rate_along(
     model: Any,
     x: ArrayLike,
-    y: ArrayLike,
+    y: ArrayLike | None = None,
     *,
     loss: LossLike = None,
     update: Any,
     guess: Number | None = None,
 ) -> CriticalRateAlong:
-    """The smallest η for which loss(w − η u) > loss(w), by at most ten forward passes.
+    """The smallest η for which loss(w − η u) > loss(w), by at most ten passes over the examples.
 
     For a quadratic loss with Hessian H and u its gradient, η = 2 |u|²/(uᵀHu) ≥ 2/λ_max(H), with
     equality if u is along the top eigenvector. For an update of another optimiser it is
-    2 uᵀg/(uᵀHu). It needs no derivatives and no memory beyond a forward pass, at any size.
+    2 uᵀg/(uᵀHu). It needs no derivatives and no memory beyond a forward pass, at any size. The
+    model is checked on two examples before.
 
     Rates are searched by factors of up to 8 until both sides are known, then between them, guided
     by the parabola through the last three losses.
 
     Args:
         model: a `Model`, or an equinox or PyTorch module.
-        x: inputs, (n, …).
+        x: inputs, (n, …), or batches of examples: a DataLoader, another iterable of pairs (x, y),
+            or a function that returns one; y is None then.
         y: targets or labels.
         loss: None is `SquaredLoss(0.5)`; also your own, see docs/formats.md.
         update: u; a pytree like the weights, or name → tensor for PyTorch, in the direction of the
@@ -100,23 +103,24 @@ def critical_rate_along(
         >>> bool(rate.low <= 8.0 <= rate.high)
         True
     """
-    model, x, y, loss = labelled(model, x, y, loss)
-    direction = _direction(model, update)
     model, x, mean = prepared(model, x, y, loss)
-    size = float(np.linalg.norm(direction))
+    direction = _direction(model, update)
+    size, weights = float(np.linalg.norm(direction)), finite("weights", np.asarray(model.vector()))
     if not size:
         raise ValueError("update: got zero; allowed is a direction in which the weights move")
-    scale = float(np.linalg.norm(model.vector())) or 1.0
+    scale = float(np.linalg.norm(weights)) or 1.0
     begin = FIRST * scale / size if guess is None else float(positive("guess", guess))
-    moved = lambda eta: model.moved(-eta * direction) if eta else model
+    along = model.on_device(direction)
 
     def at(eta: float) -> float:
         with full_precision():
-            return float(mean(jnp.asarray(moved(eta).outputs(x))))
+            moved = model.moved(-eta * along) if eta else model
+            of = lambda x, mean: float(mean(jnp.asarray(moved.outputs(x))))
+            return x.mean(of) if isinstance(x, Batches) else of(x, mean)
 
     low, high, passes = _bracket(at, begin)
     middle = high if high == math.inf else math.sqrt(low * high)
-    over = f"{loss} averaged over {len(x)} examples, along the given update"
+    over = f"{mean.loss} averaged over {len(x)} examples, along the given update"
     return CriticalRateAlong(middle, low, high, passes, over)
 
 

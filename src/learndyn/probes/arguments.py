@@ -202,7 +202,10 @@ def labelled(model: Any, x: ArrayLike, y: ArrayLike, loss: Any) -> tuple[Any, An
         raise ValueError(
             f"y: got shape {y.shape}; allowed is one target for each of {len(x)} examples"
         )
-    return model, *fitted(model, x, y, loss, output_shape(model, x)), loss
+    x, y = fitted(model, x, y, loss, output_shape(model, x))
+    if is_own(loss) and not mean_of(loss, y).terms:
+        raise ValueError(f"y: got only labels that {loss} ignores; allowed is at least one other")
+    return model, x, y, loss
 
 
 def fitted(model: Any, x: Any, y: Array, loss: Any, shape: tuple[int, ...]) -> tuple[Any, Array]:

@@ -50,7 +50,7 @@ class Batches:
             self._parts += 1
             self.terms += mean.terms
         if not self._parts:
-            raise ValueError("x: got no batches; allowed is at least one")
+            raise ValueError("x: got no batches with examples that count; allowed is at least one")
 
     def __len__(self) -> int:
         return self.count
@@ -64,6 +64,8 @@ class Batches:
                 raise ValueError(
                     f"y: got shape {y.shape}; allowed is one target for each of {len(x)} examples"
                 )
+            if self._ignores(y):
+                continue
             first = self._shape is None
             if self._shape is None:
                 self._shape = output_shape(self.model, x)
@@ -89,6 +91,13 @@ class Batches:
                 "batches that have the same examples in every pass"
             )
         return total
+
+    def _ignores(self, y: Any) -> bool:
+        """Whether the loss leaves out all of a batch, as it may be with padding."""
+        if is_own(self.loss):
+            return not mean_of(self.loss, y).terms
+        counted = self.loss.counted(y)
+        return counted is not None and not np.any(counted)
 
     def reporting(self, report: Report, products: int) -> None:
         """Reports progress to a function, for a work of so many products."""

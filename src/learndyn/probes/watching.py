@@ -38,7 +38,8 @@ class Watched(AbstractStepProbe):
     The rate is that of the rule: with momentum, decay, and the preconditioner of Adam and other
     transformations of optax as in `critical_learning_rate`, which costs a second kernel, of the
     preconditioned network. If weights have different rates, `rate` is 1 and η_crit their common
-    factor. η_crit is NaN before such an optimiser has a state, and for one that cannot be read.
+    factor. η_crit is NaN before such an optimiser has a state, and for one that cannot be read, as
+    for rules such as `NaturalGradient`, whose steps are not along the gradient.
     Losses other than `SquaredLoss` are not sums over eigenspaces: both parts are NaN.
 
     For s = 1 eigenvectors follow from those of the last reading, by four products or as many as

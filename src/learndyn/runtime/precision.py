@@ -87,7 +87,8 @@ def compiled_in_float64(function: F) -> F:
     Otherwise JAX compiles every operation by itself, which takes far longer. Only for functions
     that an engine can trace, which do not depend on the values of their arguments.
     """
-    return _entered(function, eqx.filter_jit(function))
+    compiled = eqx.filter_jit(function)
+    return _entered(function, lambda *args, **kwargs: compiled(*views(args), **views(kwargs)))
 
 
 def compiled_on_device(function: F) -> F:
@@ -100,7 +101,7 @@ def compiled_on_device(function: F) -> F:
         if traced or not isinstance(args[-1], jax.Array):
             return on_host(*args)
         with full_precision():
-            return on_device(*args)
+            return on_device(*views(args))
 
     return wrapped  # pyright: ignore[reportReturnType]
 
@@ -114,6 +115,15 @@ def _entered(traced: F, called: Callable[..., Any]) -> F:
             return to_numpy(called(*args, **kwargs))
 
     return wrapped  # pyright: ignore[reportReturnType]
+
+
+def views(tree: Any) -> Any:
+    """Views of the NumPy arrays of a pytree, for a compiled call.
+
+    JAX (0.10.2) keeps NumPy arrays that a compiled function of the caller closed over, in 32 bits
+    and by identity, and would take such a copy for an argument of 64 bits.
+    """
+    return jax.tree.map(lambda x: x.view() if isinstance(x, np.ndarray) else x, tree)
 
 
 def to_numpy(tree: Any) -> Any:

@@ -92,6 +92,46 @@ def pairs_are_cheaper(at_nodes: tuple[int, ...], inputs: int, others: int) -> bo
     return pairs <= k * m * d * (t * (n + others) + n * others * k)
 
 
+class Looked(AbstractRows):
+    """A table whose rows are looked up, as by an embedding.
+
+    Attributes:
+        tokens: numbers of the rows, (examples, positions).
+        at_nodes: δ, (examples, outputs of the network, positions, entries of a row).
+        rows: how many rows the table has.
+    """
+
+    tokens: Array
+    at_nodes: Array
+    rows: int = eqx.field(static=True)
+
+    def gram(self, other: "AbstractRows") -> Array:
+        assert isinstance(other, Looked)
+        if not self._in_pairs():
+            return jnp.tensordot(self._formed(), other._formed(), ((2, 3), (2, 3)))
+
+        def one(mine: Any) -> Array:  # one example after the other: pairs of positions are many
+            tokens, delta = mine
+            same = (tokens[:, None, None] == other.tokens).astype(delta.dtype)
+            pairs = jnp.tensordot(delta, other.at_nodes, (2, 3))
+            return jnp.einsum("tjs,atjbs->ajb", same, pairs)
+
+        return jax.lax.map(one, (self.tokens, self.at_nodes))
+
+    def formed(self) -> int:
+        _, k, t, d = self.at_nodes.shape
+        return (k * t) ** 2 if self._in_pairs() else k * self.rows * d
+
+    def _formed(self) -> Array:
+        n, k, _, d = self.at_nodes.shape
+        rows = jnp.zeros((n, self.rows, k, d), self.at_nodes.dtype)
+        add = lambda rows, tokens, delta: rows.at[tokens].add(delta.swapaxes(0, 1))
+        return jax.vmap(add)(rows, self.tokens, self.at_nodes).swapaxes(1, 2)
+
+    def _in_pairs(self) -> bool:
+        return self.tokens.shape[1] ** 2 <= self.rows
+
+
 class Convolved(AbstractRows):
     """A convolution.
 
@@ -146,13 +186,20 @@ class Convolved(AbstractRows):
         return cut[(slice(None),) * 3 + tuple(slice(None, None, s) for s in self.strides)]
 
 
-def rows_of(apply: Callable[[Weights, Array], Array], weights: Weights, x: Array) -> list[Any]:
+def rows_of(
+    apply: Callable[[Weights, Array], Array],
+    weights: Weights,
+    x: Array,
+    *,
+    lookups: bool = False,
+) -> list[Any]:
     """The Jacobian's rows for a batch x, by one backward pass per output.
 
     Args:
         apply: (weights, x) → outputs of a batch, of which each depends on its own input alone.
         weights: a pytree of arrays of floats.
         x: inputs, (examples, …).
+        lookups: whether tables whose rows are looked up count as affine.
 
     Returns:
         One `AbstractRows` per array of weights: first those that are not affine, then the affine
@@ -160,7 +207,7 @@ def rows_of(apply: Callable[[Weights, Array], Array], weights: Weights, x: Array
     """
     leaves = jax.tree.leaves(weights)
     jaxpr = of_one_example(apply, weights, x)
-    sites = affine_sites(jaxpr, len(leaves))
+    sites = affine_sites(jaxpr, len(leaves), lookups=lookups)
     return jax.vmap(lambda x: _of_example(jaxpr, sites, leaves, x))(x)
 
 
@@ -184,11 +231,13 @@ def _of_example(jaxpr: Any, sites: dict[int, Site], leaves: list[Array], x: Arra
     return all_rows
 
 
-def node_rows(equation: Any, site: Site, inputs: Array, at_nodes: Array) -> Dense | Convolved:
+def node_rows(
+    equation: Any, site: Site, inputs: Array, at_nodes: Array
+) -> Dense | Convolved | Looked:
     """The rows of one example, without its axis, from a layer's inputs and node gradients.
 
     Args:
-        equation: the layer's product.
+        equation: the layer's product, or lookup.
         site: where its weights enter.
         inputs: the operand that is not the weights.
         at_nodes: (outputs of the network, *shape of the product).
@@ -196,7 +245,8 @@ def node_rows(equation: Any, site: Site, inputs: Array, at_nodes: Array) -> Dens
     Returns:
         The rows.
     """
-    make = _dense if equation.primitive.name == "dot_general" else _convolved
+    makers = {"dot_general": _dense, "gather": _looked}
+    make = makers.get(equation.primitive.name, _convolved)
     return make(equation, site, inputs, at_nodes)
 
 
@@ -226,6 +276,13 @@ def _dense(equation: Any, site: Site, inputs: Array, at_nodes: Array) -> Dense:
         at_nodes = jnp.moveaxis(at_nodes, order, range(1, 1 + len(free)))
     t = math.prod(positions)
     return Dense(inputs.reshape(t, -1), at_nodes.reshape(outputs, t, -1))
+
+
+def _looked(equation: Any, site: Site, inputs: Array, at_nodes: Array) -> Looked:
+    rows, d = equation.invars[site.operand].aval.shape
+    # As far as indices beyond the table have a value, it is that of the nearest row.
+    tokens = jnp.clip(inputs[..., 0].reshape(-1), 0, rows - 1)
+    return Looked(tokens, at_nodes.reshape(len(at_nodes), -1, d), rows)
 
 
 def _convolved(equation: Any, site: Site, inputs: Array, at_nodes: Array) -> Convolved:

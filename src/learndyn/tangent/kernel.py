@@ -54,7 +54,7 @@ def kernel(
         two = None if x2 is None else _twice(x2)
         whole = kernel(apply, weights, _twice(x), two, block=block)
         return whole[: len(x), :, : len(other)]
-    rows = lambda part: jax.lax.optimization_barrier(rows_of(apply, weights, part))
+    rows = lambda part: jax.lax.optimization_barrier(rows_of(apply, weights, part, lookups=True))
     output = jax.eval_shape(apply, weights, x[:1])
     check_fits(len(x), len(other), output.size, output.dtype.itemsize)
     block = block_of(output.dtype.itemsize) if block is None else block

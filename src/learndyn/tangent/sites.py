@@ -34,7 +34,7 @@ class Site(NamedTuple):
     factor: float
 
     def inputs(self, arguments: list[Any]) -> Any:
-        """The other operand: the layer's inputs."""
+        """The other operand: the layer's inputs, or the tokens that are looked up."""
         return arguments[1 - self.operand]
 
 
@@ -52,12 +52,13 @@ def of_one_example(apply: Callable[[Weights, Array], Array], weights: Weights, x
     return inlined(single, *leaves, jax.ShapeDtypeStruct(x.shape[1:], x.dtype))
 
 
-def affine_sites(jaxpr: Any, leaves: int) -> dict[int, Site]:
+def affine_sites(jaxpr: Any, leaves: int, *, lookups: bool = False) -> dict[int, Site]:
     """The sites of those arrays that have one.
 
     Args:
         jaxpr: inlined, closed; its first inputs are the arrays of weights.
         leaves: their number.
+        lookups: whether tables whose rows are looked up have one, too.
 
     Returns:
         Index of the array → its only site.
@@ -73,7 +74,8 @@ def affine_sites(jaxpr: Any, leaves: int) -> dict[int, Site]:
                 origin[equation.outvars[0]] = leaf, factor * change
             else:
                 site = Site(index, operand, factor)
-                uses[leaf].append(site if is_product(equation, operand) else None)
+                known = is_product(equation, operand) or (lookups and is_lookup(equation, operand))
+                uses[leaf].append(site if known else None)
     for variable in jaxpr.jaxpr.outvars:  # weights that are outputs themselves
         if _known(variable, origin):
             uses[origin[variable][0]].append(None)
@@ -109,3 +111,15 @@ def is_product(equation: Any, operand: int) -> bool:
         return params["dimension_numbers"][1] == ((), ())  # no batch dimensions
     groups = ("feature_group_count", "batch_group_count")
     return name == "conv_general_dilated" and operand == 1 and all(params[g] == 1 for g in groups)
+
+
+def is_lookup(equation: Any, operand: int) -> bool:
+    """Whether an equation takes rows of a table at an operand, as an embedding does."""
+    if equation.primitive.name != "gather" or operand != 0:
+        return False
+    numbers, table = equation.params["dimension_numbers"], equation.invars[0].aval
+    whole = table.ndim == 2 and tuple(equation.params["slice_sizes"]) == (1, table.shape[1])
+    axes, ndim = numbers.offset_dims, equation.outvars[0].aval.ndim
+    last = axes == tuple(range(ndim - len(axes), ndim))  # of which all but the last have length 1
+    # A second index can only be 0, since slices are whole rows.
+    return whole and last and numbers.start_index_map in ((0,), (0, 1))

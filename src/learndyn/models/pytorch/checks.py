@@ -9,6 +9,11 @@ from learndyn.models.pytorch.evaluation import HALF, nn, torch
 
 # Layers that draw random numbers in training mode, if their dropout probability is positive.
 RANDOM = (nn.modules.dropout._DropoutNd, nn.MultiheadAttention, nn.RNNBase)
+BATCH_NORM = nn.modules.batchnorm._BatchNorm
+BY_BATCH = (
+    "normalises by its batch, so that the loss that is trained is no mean of losses of single "
+    "examples"
+)
 EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 PARALLEL = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 PRECISIONS = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
@@ -62,18 +67,16 @@ def _objections(part: Any) -> Iterator[tuple[str, str]]:
     if isinstance(part, RANDOM) and part.training and probability > 0:
         yield "draws at random in training mode", "module.eval()"
     if _uses_the_batch(part):
-        yield (
-            "in training mode normalises by its batch, so that the loss that is trained is no mean "
-            "of losses of single examples",
-            "module.eval(), whose loss is another one",
-        )
+        yield f"in training mode {BY_BATCH}", "module.eval(), whose loss is another one"
+    if isinstance(part, BATCH_NORM) and not part.training and part.running_mean is None:
+        yield f"has no running statistics and {BY_BATCH}", "track_running_stats=True"
 
 
 def _uses_the_batch(part: Any) -> bool:
     """Whether outputs depend on other examples of the batch, or on earlier calls."""
     if not isinstance(part, nn.modules.batchnorm._NormBase):
         return False
-    if isinstance(part, nn.modules.batchnorm._BatchNorm):
-        return part.training or part.running_mean is None
+    if isinstance(part, BATCH_NORM):
+        return part.training
     # Instance norms use one example at a time, but running statistics change from call to call.
     return part.training and part.track_running_stats

@@ -85,7 +85,13 @@ class Site(NamedTuple):
         each = lambda name, value: _repeated(options.get(name, value), sides)
         window, x = tuple(options["weight"].shape[2:]), options["input"]
         stride, dilation = each("stride", 1), each("dilation", 1)
-        x = functional.pad(x, [p for p in reversed(each("padding", 0)) for _ in range(2)])
+        padding = options.get("padding", 0)
+        if padding == "same":  # an odd number has the larger part at the end
+            whole = [d * (w - 1) for w, d in zip(window, dilation, strict=True)]
+            around = [(p // 2, p - p // 2) for p in whole]
+        else:
+            around = [(p, p) for p in _repeated(0 if padding == "valid" else padding, sides)]
+        x = functional.pad(x, [p for pair in reversed(around) for p in pair])
         for i in range(sides):
             x = x.unfold(2 + i, (window[i] - 1) * dilation[i] + 1, stride[i])[..., :: dilation[i]]
         positions = range(2, 2 + sides)
@@ -125,7 +131,9 @@ class Watching(overrides.TorchFunctionMode):
         kwargs = kwargs or {}
         if func is functional.multi_head_attention_forward:
             # Its own layers are to be seen: it is run inside the mode.
-            with mock.patch.object(functional, "has_torch_function", lambda _: False), self:
+            own = {"has_torch_function": lambda _: False, "_in_projection_packed": _projected}
+            own = {name: own[name] for name in own if hasattr(functional, name)}  # private names
+            with mock.patch.multiple(functional, **own), self:
                 return func(*args, **kwargs)
         node = func(*args, **kwargs)
         if func not in ARGUMENTS and func not in NORMS and func is not functional.embedding:
@@ -138,6 +146,13 @@ class Watching(overrides.TorchFunctionMode):
         held = {n: a.detach() if isinstance(a, torch.Tensor) else a for n, a in options.items()}
         self.sites.append(Site(func, held, node, roles))
         return node.clone()  # in-place activations then change the clone and not the node
+
+
+def _projected(q: Any, k: Any, v: Any, weight: Any, bias: Any = None) -> tuple[Any, ...]:
+    """Attention's packed projections, by calls with the whole weight, of which no part is cut."""
+    parts = [q] if q is k and k is v else [q, k, v]
+    found = [functional.linear(part, weight, bias).chunk(3, -1) for part in parts]
+    return tuple(found[min(i, len(found) - 1)][i].contiguous() for i in range(3))
 
 
 def orders_of(outputs: Any, sites: list[Site]) -> dict[int, Order]:
@@ -180,8 +195,7 @@ def _is_known(function: Any, options: dict[str, Any]) -> bool:
     if function is functional.embedding:
         return not options["sparse"] and options["max_norm"] is None
     if function in CONVOLUTIONS:
-        batched = options["input"].ndim == 2 + CONVOLUTIONS[function]
-        return batched and not isinstance(options.get("padding", 0), str)
+        return options["input"].ndim == 2 + CONVOLUTIONS[function]
     return options["input"].ndim > 1
 
 

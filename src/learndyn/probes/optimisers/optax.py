@@ -1,10 +1,10 @@
 """Responses of optax transformations, learned by differentiating their `update`.
 
 Hyper-parameters of a transformation are hidden in closures, but its update can be differentiated.
-At zero gradient and zero momentum, second moments respond to gradients only in second order, so
-that they stay fixed: derivatives of the update with respect to gradient, momentum and weights are
-the coefficients of `response`, whatever the chain (schedules, masks, injected hyper-parameters).
-Clipping has no effect at zero gradient: rates are given without it.
+At zero momentum and a gradient that is all but zero, second moments stay fixed, since they respond
+in second order: derivatives of the update with respect to gradient, momentum and weights are the
+coefficients of `response`, whatever the chain (schedules, masks, injected hyper-parameters).
+Clipping has no effect on such a gradient: rates are given without it.
 
 Second moments that decay are divided by their decay, and counts are lowered by one, so that the
 preconditioner of the next update is that of the state.
@@ -26,7 +26,10 @@ from learndyn.runtime.precision import full_precision
 ALLOWED = "(optax transformation, its state) for a JAX model, or a torch.optim.Optimizer"
 READ = "descent, momentum, Nesterov, Adam, AdamW, RMSprop, Adagrad and chains of them"
 MANY = 2**30  # a count at which bias corrections have vanished
-TINY = 1e-8  # norm of gradients that change no second moment, relative to the roots of these
+# A gradient without effect on second moments, beside ε too, whose square float32 still holds. At
+# exactly zero the root of the second moment of a weight that never had a gradient has no slope.
+TINY = 1e-15
+MASKS = {"MaskedState", "PartitionState", "MultiTransformState"}  # whose shapes may choose weights
 LARGE = 1e8  # a second moment beside which ε is small
 CLOSE = 1e-3  # relative; coefficients are derivatives in the precision of the weights
 
@@ -63,14 +66,14 @@ def response_of(model: Any, optimiser: Any) -> Response:
         _check_state(transformation, state, weights)
         given = transformation, _wide(state), weights
         try:
-            found = _known_response(*given)
-            rate = common_rate(moving(np.ravel(_compiled_rates(*given))))
-        except (TypeError, KeyError) as error:  # such as an update that also needs the loss
+            found, each = _compiled(*given), _compiled_rates(*given)
+        except Exception as error:  # such as an update that also needs the loss
             why = str(error).partition("\n")[0]
             raise ValueError(f"optimiser: its update fails ({why}); allowed are {READ}") from None
-        scale, shift = found.scale_and_shift()
+        scale, shift = _coefficients(found).scale_and_shift()
         if not np.any(scale) or not np.all(np.isfinite(scale + shift)):
             _explain(*given)
+    rate = common_rate(moving(np.ravel(each)))
     unit = rate if np.isfinite(rate) else 1.0
     return Response(scale / unit, shift / unit, rate, "optax")
 
@@ -131,7 +134,8 @@ def learned(transformation: Any, state: Any, weights: Any) -> Learned:
     """The coefficients, from derivatives of one, two and three updates; it can be traced."""
     frozen = Frozen(transformation, _frozen(transformation, state, weights), weights)
     zero, none = jax.tree.map(jnp.zeros_like, weights), frozen.momenta()
-    still = lambda momenta: frozen.step(momenta, zero, weights)
+    tiny = jax.tree.map(lambda w: jnp.full_like(w, TINY), weights)
+    still = lambda momenta: frozen.step(momenta, tiny, weights)
 
     def updates(momenta: Any, gradient: Any, weights: Any) -> tuple[Any, Any, Any]:
         """The first update, and those of the next two steps by the momenta that it leaves."""
@@ -143,7 +147,7 @@ def learned(transformation: Any, state: Any, weights: Any) -> Learned:
     ones = lambda tree: jax.tree.map(jnp.ones_like, tree)
     nothing = tuple(jax.tree.map(jnp.zeros_like, part) for part in (none, zero, zero))
 
-    def along(place: int, direction: Any, gradient: Any = zero) -> list[Any]:
+    def along(place: int, direction: Any, gradient: Any = tiny, weights: Any = weights) -> Any:
         tangents = tuple(direction if i == place else part for i, part in enumerate(nothing))
         changes = jax.jvp(updates, (none, gradient, weights), tangents)[1]
         return [change.astype(jnp.float64) for change in changes]
@@ -153,16 +157,16 @@ def learned(transformation: Any, state: Any, weights: Any) -> Learned:
     c, ar, _ = along(2, ones(zero))
     p = _quotient(ap, a)
     several = jnp.abs(app - ap * p) > close * (jnp.abs(a).max(initial=0.0) + jnp.abs(ap * p))
-    # Weights must not act on each other, and the response must not depend on the gradient, as it
-    # does with a trust ratio: random signs see both.
+    # Weights must not act on each other, and the response must depend neither on the gradient nor
+    # on the weights, as it does with a trust ratio: random signs and other weights see that.
     rng = np.random.default_rng(0)
     signs = jax.tree.map(lambda w: jnp.asarray(rng.choice([-1.0, 1.0], w.shape), w.dtype), zero)
     flat = ravel_pytree(signs)[0]
-    tiny = TINY * _typical(frozen.state) / np.sqrt(len(flat))
-    small = jax.tree.map(lambda sign: (tiny * sign).astype(sign.dtype), signs)
+    small = jax.tree.map(lambda sign: (1e3 * TINY * sign).astype(sign.dtype), signs)
+    other = jax.tree.map(lambda w: 2 * w + 1, weights)
     # The median, since single second moments may be as small as the small gradient's square.
     differs = lambda found: jnp.median(jnp.abs(found - b) - close * jnp.abs(b)) > 0
-    coupled = differs(along(1, signs)[0] * flat) | differs(along(1, ones(zero), small)[0])
+    coupled = differs(along(1, signs)[0] * flat) | differs(along(1, ones(zero), small, other)[0])
     return Learned(Coefficients(b, c, aq, ar, p), jnp.any(several), coupled, close)
 
 
@@ -171,9 +175,8 @@ def _close(momenta: Any) -> float:
     return max([CLOSE, *(4 * float(jnp.finfo(leaf.dtype).eps) for leaf in momenta)])
 
 
-def _known_response(transformation: Any, state: Any, weights: Any) -> Coefficients:
+def _coefficients(found: Learned) -> Coefficients:
     """The coefficients as NumPy, or a one-line error."""
-    found = _compiled(transformation, state, weights)
     if found.several:
         raise ValueError(f"optimiser: got several momenta in a row; allowed are {READ}")
     if found.coupled:
@@ -185,28 +188,19 @@ def _quotient(above: Any, below: Any) -> Any:
     return jnp.where(below == 0, 0.0, above / jnp.where(below == 0, 1.0, below))
 
 
-def _typical(state: Any) -> Any:
-    """The root of the typical second moment; 1 if there are none."""
-    seconds = [getattr(node, fields.second[-1]) for node, fields in _known(state) if fields.second]
-    values = [jnp.ravel(leaf) for leaf in jax.tree.leaves(seconds)]
-    if not values:
-        return 1.0
-    typical = jnp.sqrt(jnp.median(jnp.concatenate(values)))
-    return jnp.where(typical > 0, typical, 1.0)
-
-
 def rates(transformation: Any, state: Any, weights: Any) -> Any:
     """The learning rates of all weights: what updates would be with a preconditioner of 1.
 
-    A transformation acts on every weight alone, so that one weight of each array tells; the number
-    of axes is kept, since masks may depend on it. For second moments v that are large, updates are
+    A transformation acts on every weight alone, so that one weight of each array tells, unless
+    masks choose weights, by their shapes perhaps. For second moments v that are large, updates are
     rate/v^q with q = 1/2, or 1 for Adamax; q follows from three values of v.
     """
     given = _injected(transformation, state, weights)
     if given is not None:
         return jnp.asarray(given, jnp.float64)
     one_of = lambda leaf: leaf[(slice(0, 1),) * jnp.ndim(leaf)]
-    state, weights = (jax.tree.map(one_of, tree) for tree in (state, weights))
+    if not _types(state) & MASKS:
+        state, weights = (jax.tree.map(one_of, tree) for tree in (state, weights))
     means = any(fields.mean for _, fields in _known(state))
     slopes = []
     for second in (LARGE, 4 * LARGE, 16 * LARGE) if has_second_moments(state) else (LARGE,):
@@ -274,7 +268,9 @@ def unreadable(state: Any) -> str:
     """The names of what a state holds arrays in that are not known; empty if it can be read."""
     known = {id(leaf) for s, _ in _known(state) for leaf in jax.tree.leaves(s)}
     other = [leaf for leaf in jax.tree.leaves(state) if np.ndim(leaf) and id(leaf) not in known]
-    return (", ".join(sorted(_types(state) - set(STATES))) or "arrays") if other else ""
+    names = sorted(_types(state) - set(STATES))
+    states = [name for name in names if name.endswith("State")]  # not those of the weights
+    return (", ".join(states or names) or "arrays") if other else ""
 
 
 def _types(state: Any) -> set[str]:

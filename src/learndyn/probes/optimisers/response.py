@@ -15,7 +15,9 @@ Examples, for learning rate η: gradient descent S = η; heavy ball η/(1 + β),
 times 1 − d; Nesterov η (1 + 2β)/(1 + β); Adam η (1 − β₁)/(1 + β₁)/P with P = √v̂ + ε including the
 bias corrections. Decay that is added to the gradient, γ w, has G = γ S; decoupled decay G = η γ.
 
-Complex eigenvalues may leave the unit circle earlier only if weights have different p.
+No other eigenvalue z leaves the unit circle at a smaller f, even where weights have different p: it
+has g = D w with a diagonal matrix D, and for complex z on the circle the imaginary parts of all
+entries of D have the same sign, so that wᴴ H w = wᴴ D w would not be real.
 """
 
 from typing import Any, NamedTuple

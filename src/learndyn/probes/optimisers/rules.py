@@ -9,9 +9,12 @@ from jax.flatten_util import ravel_pytree
 from learndyn.models import Model
 from learndyn.probes.optimisers import optax
 from learndyn.rules import Optax
+from learndyn.rules.curvature import AbstractCurvatureRule
+from learndyn.rules.perceptron import AbstractPerceptronRule
 from learndyn.rules.watching import Step
 from learndyn.runtime.types import Array
 
+OTHERS = (AbstractCurvatureRule, AbstractPerceptronRule)  # rules that do not follow the gradient
 SAME = 1e-4  # relative, of rates and scales that are learned in single precision
 
 
@@ -36,6 +39,8 @@ def threshold_of(model: Model, step: Step) -> Threshold:
     """The threshold of the rule of a step; the formulas are those of `response.py`."""
     if isinstance(step.rule, Optax):
         return _of_optax(model, step.rule, step.memory[1])
+    if isinstance(getattr(step.rule, "rule", step.rule), OTHERS):
+        return Threshold(jnp.asarray(step.rate), jnp.nan)
     law, inertia = step.rule.step_law, step.rule.inertia
     beta = 0.0 if inertia is None else inertia.momentum
     scale = 1 / (1 + beta) if inertia is not None else 1.0
