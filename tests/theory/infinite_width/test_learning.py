@@ -85,8 +85,23 @@ def test_the_unlearned_error_is_stated():
     rest = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
     landmarks = ld.theory_of(system).landmarks()
     assert landmarks["final_error"] == pytest.approx(0.5 * np.mean(rest**2), rel=1e-10)
+    about = ld.solve(system, [0]).attrs
+    assert (about["kernel_rows"], about["kernel_rank"]) == (9, 3)
+    assert about["unlearned_error"] == pytest.approx(landmarks["final_error"], rel=1e-10)
     late = ld.theory_of(system).predict(np.inf, x).mean[0, :, 0]
     np.testing.assert_allclose(y - late, rest, atol=1e-10)
+
+
+def test_equal_inputs_with_unequal_targets_leave_half_of_their_difference():
+    """And what initialisations scatter is learned; without inputs nothing is."""
+    twice = ld.Dataset(np.concatenate([X, X[:2]]), np.concatenate([Y, Y[:2] + 3]), loss_scale=0.7)
+    about = ld.solve(wide(data=twice), [0]).attrs
+    assert about["kernel_rank"] == 6
+    assert about["unlearned_error"] == pytest.approx(0.7 * 2 * 3**2 / 2 / 8, rel=1e-9)
+    blind = wide(data=ld.Dataset(0 * X, Y))
+    marks = ld.theory_of(blind).landmarks()
+    assert marks == {"critical_learning_rate": np.inf, "final_error": 0.5}
+    assert ld.solve(blind, [9]).error.item() == 0.5
 
 
 @pytest.mark.parametrize("order", ["full", "flow"])

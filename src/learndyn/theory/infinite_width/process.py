@@ -27,7 +27,7 @@ from learndyn.runtime.types import Array, Number
 from learndyn.theory.dynamics import STEPS, Clock, Flow, Map, continuous
 from learndyn.theory.linearised import modes
 
-NULL = 1e-12  # eigenvalues below this share of the largest count as zero in the limit t → ∞
+NULL = 1e-12  # eigenvalues below this share of the largest count as not learned
 
 
 class Process(eqx.Module):
@@ -107,6 +107,18 @@ class Learning(eqx.Module):
             found[f"{prefix}error"] = self.scale * squares / len(y)
         return found
 
+    def unlearned(self, state: Process) -> dict[str, Any]:
+        """Rows and rank of the kernel of training, and the mean loss outside its range."""
+        n, k = self.n, self.targets[0].shape[1]
+        outside = self.vectors[:, ~is_learned(self.values)]
+        residual = outside.T @ (np.asarray(state.mean)[:n] - np.asarray(self.targets[0]))
+        scatter = np.sum(outside * (np.asarray(state.covariance)[:n, :n] @ outside))
+        return {
+            "kernel_rows": n,
+            "kernel_rank": n - outside.shape[1],
+            "unlearned_error": float(self.scale * (np.sum(residual**2) + k * scatter) / n),
+        }
+
     def after_steps(self, state: Process, steps: np.ndarray, *, flow: bool = False) -> Process:
         """The states after these numbers of steps, with a leading axis.
 
@@ -137,10 +149,15 @@ def gains(pulls: np.ndarray, t: Number, flow: bool) -> np.ndarray:
     law = modes.Law(flow=flow)
     if np.isfinite(t):
         return modes.gain(pulls, t, law)
-    learned = pulls > NULL * pulls.max(initial=0)
+    learned = is_learned(pulls)
     if np.any(pulls >= modes.largest_pull(law)):
         return np.where(learned, np.nan, 0.0)
     return np.divide(1.0, pulls, out=np.zeros_like(pulls), where=learned)
+
+
+def is_learned(values: np.ndarray) -> np.ndarray:
+    """Which modes learn at all, by their eigenvalues or pulls."""
+    return values > NULL * values.max(initial=0)
 
 
 class ProcessMap(Map):

@@ -167,6 +167,10 @@ class InfiniteWidthTheory(AbstractTheory):
         variance = [np.maximum(np.diag(each.covariance[0])[len(train) :], 0) for each in found]
         return Prediction(mean, np.stack(variance))
 
+    def attributes(self, state: Process) -> dict[str, Any]:
+        """The rank of the kernel, and the mean loss outside its range, which is never learned."""
+        return self._learning.unlearned(state)
+
     def landmarks(self) -> dict[str, float]:
         """What follows from the kernel of the training inputs.
 
@@ -178,7 +182,8 @@ class InfiniteWidthTheory(AbstractTheory):
               sets: mean losses as t → ∞ below that rate. Modes with eigenvalues below 1e-12 of the
               largest count as not learned.
         """
-        rate = float(2 / (self._learning.values[-1] * self._learning.pull) * self._rate)
+        largest = float(self._learning.values[-1] * self._learning.pull)
+        rate = float(2 / largest * self._rate) if largest > 0 else math.inf
         limit = self._learning.after_steps(self.sample(0)[0], np.array([np.inf]), flow=True)
         with full_precision():
             found = self._reading.observe(limit)
