@@ -16,6 +16,7 @@ proportional to C₀, this is regression with the Gaussian process C₀ without 
 are m and C.
 """
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -25,11 +26,12 @@ import numpy as np
 from learndyn.runtime.checks import instance, numbers
 from learndyn.runtime.precision import compiled_in_float64, float64, full_precision, to_numpy
 from learndyn.runtime.types import Array, Number
-from learndyn.theory.dynamics import STEPS, Clock, Flow, Map, continuous
+from learndyn.theory.dynamics import STEPS, Clock, Explicit, Flow, Map, continuous
 from learndyn.theory.linearised.course import Modes, course
 from learndyn.theory.linearised.descent import Descent
 from learndyn.theory.linearised.modes import largest_pull
-from learndyn.theory.linearised.moments import Moments, stepped
+from learndyn.theory.linearised.moments import stepped
+from learndyn.theory.linearised.state import counter, optional
 
 NULL = 1e-12  # eigenvalues below this share of the largest count as not learned
 
@@ -41,20 +43,46 @@ class Process(eqx.Module):
         mean: (inputs, outputs), over initialisations.
         covariance: (inputs, inputs) of an output over initialisations; outputs are independent,
             with equal covariances.
+        velocity: of a rule with momentum, the mean of what a step subtracts, like `mean`; None
+            without momentum.
+        cross: covariance of outputs with velocities, likewise.
+        velocities: covariance of velocities, likewise.
+        step: the number of the step, for rates that change; otherwise None.
     """
 
     mean: Array = eqx.field(converter=float64("mean"))
     covariance: Array = eqx.field(converter=float64("covariance"))
+    velocity: Array | None = eqx.field(converter=optional(float64("velocity")), default=None)
+    cross: Array | None = eqx.field(converter=optional(float64("cross")), default=None)
+    velocities: Array | None = eqx.field(converter=optional(float64("velocities")), default=None)
+    step: Array | None = eqx.field(converter=optional(counter), default=None)
+
+    @staticmethod
+    def at_rest(mean: np.ndarray, covariance: np.ndarray, descent: Descent) -> "Process":
+        """With what a rule adds to it."""
+        moves = descent.momentum is not None
+        rest = (0 * mean, 0 * covariance, 0 * covariance) if moves else (None, None, None)
+        return Process(mean, covariance, *rest, np.asarray(0) if descent.changes_rate else None)
+
+    @property
+    def moves(self) -> bool:
+        """Whether it has a velocity, or steps behind it."""
+        return bool(np.any(self.velocity) or np.any(self.velocities) or np.any(self.step))
+
+
+FIELDS = tuple(field.name for field in dataclasses.fields(Process))
 
 
 def checked(state: Any, like: Process) -> Process:
     """The state, or a ValueError that says what is wrong with it."""
     instance("state", state, Process, "a Process, of mean and covariance")
-    for name in ("mean", "covariance"):
-        came, allowed = (np.shape(getattr(each, name)) for each in (state, like))
+    for name in FIELDS:
+        part, wanted = (getattr(each, name) for each in (state, like))
+        came, allowed = (None if a is None else np.shape(a) for a in (part, wanted))
         if came != allowed:
             raise ValueError(f"state: got a {name} of shape {came}; allowed is {allowed}")
-        numbers(name, getattr(state, name))
+        if part is not None:
+            numbers(name, part)
     return state
 
 
@@ -147,17 +175,25 @@ class Learning(eqx.Module):
         K, n, U = np.asarray(self.kernel), self.n, self.vectors
         m, C = np.asarray(state.mean), np.asarray(state.covariance)
         along, residual = K @ U, m[:n] - np.asarray(self.reading.targets[0])
-        means, covariances = [], []
+        rows = []
         for t in steps:
             with np.errstate(all="ignore"):  # above the critical rate it overflows
-                B = (along * self._moved(t, flow)) @ U.T
-                moved = B @ C[:n]
-                means.append(m - B @ residual)
-                covariances.append(C - moved - moved.T + B @ C[:n, :n] @ B.T)
-        return Process(np.stack(means), np.stack(covariances))
+                learned, velocity = self._moved(t, flow)
+                B = (along * learned) @ U.T
+                moved, inner = B @ C[:n], C[:n, :n]
+                row = m - B @ residual, C - moved - moved.T + B @ inner @ B.T
+                if state.velocity is not None:
+                    V = (along * velocity) @ U.T
+                    row += V @ residual, (C[:, :n] - B @ inner) @ V.T, V @ inner @ V.T
+                rows.append(row)
+        parts = [np.stack(each) for each in zip(*rows, strict=True)]
+        return Process(*parts, step=None if state.step is None else steps)
 
-    def _moved(self, t: Number, flow: bool) -> np.ndarray:
-        """a of every mode after t steps; for t = ∞ its limit, and 0 where nothing is learned."""
+    def _moved(self, t: Number, flow: bool) -> tuple[np.ndarray, np.ndarray]:
+        """a of every mode after t steps, and its velocity.
+
+        For t = ∞ the limit, and 0 where nothing is learned.
+        """
         every = np.ones(len(self.values))
         law, rates = self.descent.law(flow), np.asarray(self.descent.rates)
         force = np.asarray(self.strength) * every
@@ -165,11 +201,12 @@ class Learning(eqx.Module):
         changes = np.asarray(self.descent.changes)
         modes = Modes(values, force, every, 0 * every, 0.0, law, rates, changes)
         if np.isfinite(t):
-            return -course(modes, np.array([t])).alpha[0]
+            found = course(modes, np.array([t]))
+            return -found.alpha[0], found.velocity[0]
         learned = is_learned(values)
         if np.any(modes.pulls[-1] >= largest_pull(law)):
-            return np.where(learned, np.nan, 0.0)
-        return np.divide(1.0, values, out=np.zeros_like(values), where=learned)
+            return np.where(learned, np.nan, 0.0), 0 * every
+        return np.divide(1.0, values, out=np.zeros_like(values), where=learned), 0 * every
 
 
 def is_learned(values: np.ndarray) -> np.ndarray:
@@ -178,7 +215,7 @@ def is_learned(values: np.ndarray) -> np.ndarray:
 
 
 class ProcessMap(Map):
-    """A step of gradient descent. Momentum begins at rest."""
+    """A step of gradient descent."""
 
     learning: Learning
 
@@ -186,35 +223,25 @@ class ProcessMap(Map):
     def clock(self) -> Clock:
         return STEPS
 
-    def begin(self, state: Process) -> Moments:
-        """The process with its velocity and the number of the step, as far as they matter."""
-        descent, C = self.learning.descent, state.covariance
-        rest, none = (None, None) if descent.momentum is None else (0 * state.mean, 0 * C)
-        step = np.asarray(0) if descent.changes_rate else None
-        return Moments(state.mean, C, rest, none, none, step)
-
-    def state(self, y: Moments) -> Process:
-        return Process(y.values, y.covariance)
-
     @compiled_in_float64
-    def advance(self, y: Moments) -> Moments:
+    def advance(self, y: Process) -> Process:
         learning, descent = self.learning, self.learning.descent
         rate, beta = descent.rate_at(y.step), descent.momentum
         left = lambda C: learning.pulled(rate, C)
-        force, mean = learning.force(rate, y.values), jnp.asarray(y.values)
+        force, mean = learning.force(rate, y.mean), jnp.asarray(y.mean)
         covariances = stepped(y, jnp.zeros(()), left, jnp.transpose, beta, descent.nesterov)
         outputs, cross, velocities = covariances
         step = None if y.step is None else y.step + 1
         if beta is None:
-            return Moments(mean - force, outputs, step=step)
+            return Process(mean - force, outputs, step=step)
         velocity = beta * jnp.asarray(y.velocity) + force
         along = force + beta * velocity if descent.nesterov else velocity
         ratio = descent.rate_at(step) / rate  # the velocity that a rule keeps has no rate in it
         scaled = ratio * velocity, ratio * cross, ratio**2 * velocities
-        return Moments(mean - along, outputs, *scaled, step)
+        return Process(mean - along, outputs, *scaled, step)
 
-    def closed_form(self, state: Process, steps: np.ndarray) -> Process:
-        return self.learning.after_steps(state, steps)
+    def closed_form(self, state: Process, steps: np.ndarray) -> Process | None:
+        return None if state.moves else self.learning.after_steps(state, steps)
 
 
 class ProcessFlow(Flow):
@@ -238,9 +265,12 @@ class ProcessFlow(Flow):
         moved = self.learning.pulled(rate, jnp.asarray(state.covariance))
         return Process(-self.learning.force(rate, state.mean), -(moved + moved.T))
 
+    def integration(self, state: Process, end: float) -> Explicit:
+        return Explicit(Process(state.mean, state.covariance))  # its velocity follows its force
+
     def closed_form(self, state: Process, times: np.ndarray) -> dict[str, np.ndarray]:
         # One covariance at a time, which may be large.
-        each = [self._observed(state, time) for time in times]
+        each = [self._observed(Process(state.mean, state.covariance), time) for time in times]
         return {name: np.concatenate([row[name] for row in each]) for name in each[0]}
 
     def _observed(self, state: Process, time: Number) -> dict[str, np.ndarray]:

@@ -99,8 +99,8 @@ class InfiniteWidthTheory(AbstractTheory):
     def sample(self, key: int) -> tuple[Process, Realise]:
         """The distribution over all initialisations, which no key changes."""
         covariance = self._kernels[0]
-        state = Process(np.zeros((len(covariance), self._outputs)), covariance)
-        return state, self._no_weights
+        mean = np.zeros((len(covariance), self._outputs))
+        return Process.at_rest(mean, covariance, self._descent), self._no_weights
 
     def _no_weights(self) -> Any:
         return self.system.network.sample(np.random.default_rng(0), ())
@@ -266,7 +266,8 @@ def _refusal(system: System) -> str | None:
     pairs = (pair for pair in ((data.x, 0), data.test, data.validation) if pair is not None)
     inputs = sum(len(x) for x, _ in pairs)
     pixels = math.prod(data.input_shape[:-1])  # a convolutional network has a kernel of each
-    needed = MATRICES * 8 * inputs**2 * pixels
+    matrices = MATRICES if inner.inertia is None else 2 * MATRICES  # velocities have covariances
+    needed = matrices * 8 * inputs**2 * pixels
     if needed > memory():
         size = f"{needed / 2**30:.3g} GiB of {memory() / 2**30:.3g}"
         return f"kernels of {inputs} inputs take {size}"
