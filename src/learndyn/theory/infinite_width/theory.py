@@ -33,14 +33,8 @@ from learndyn.theory.base import (
 )
 from learndyn.theory.dynamics import STEPS, Clock, Flow, Map, Refused, continuous
 from learndyn.theory.infinite_width.network import InfiniteNetwork
-from learndyn.theory.infinite_width.process import (
-    Learning,
-    Process,
-    ProcessFlow,
-    ProcessMap,
-    Reading,
-    checked,
-)
+from learndyn.theory.infinite_width.process import Learning, ProcessFlow, ProcessMap, Reading
+from learndyn.theory.infinite_width.state import Process, checked
 from learndyn.theory.linearised.descent import Descent, refusal
 from learndyn.theory.linearised.modes import largest_pull
 
