@@ -63,12 +63,12 @@ def both_layers(g, f, N=60, **parts):
 
 
 def infinite():
-    """Of a residual network, with several outputs and a test set."""
+    """Of a residual network, with momentum, several outputs and a test set."""
     rng = np.random.default_rng(6)
     x, labels = rng.normal(size=(5, 3)), np.array([0, 1, 2, 1, 0])
     network = ld.ResidualMLP([3, 8, 8, 3], "erf", bias=True)
     data = ld.Dataset(x, labels, test=(x[:2] + 0.1, labels[:2]))
-    return ld.System(data, ld.infinite(network), ld.GradientDescent(0.05))
+    return ld.System(data, ld.infinite(network), ld.GradientDescent(0.05, momentum=0.5))
 
 
 COVERED = {

@@ -65,9 +65,9 @@ def test_distances_fall_with_the_width_as_they_should():
 
 
 def test_the_verdict_says_what_was_measured():
-    wide = p.linearity(drawn(1024), X, Y, ld.GradientDescent(1.0), 20)
+    wide = p.linearity(drawn(512), X, Y, ld.GradientDescent(1.0), 20)
     assert wide.holds and f"holds to {wide.largest:.2g} of the change" in str(wide)
-    narrow = p.linearity(drawn(2), X, Y, ld.GradientDescent(1.0), 60, tolerance=0.01)
+    narrow = p.linearity(drawn(8), X, Y, ld.GradientDescent(1.0), 60, tolerance=0.01)
     first = narrow.steps[narrow.distance > 0.01][0]
     assert not narrow.holds and "does not hold: it is off by" in narrow.verdict
     assert f"from step {first} on (allowed 0.01)" in narrow.verdict
@@ -96,7 +96,7 @@ def test_an_equinox_module_and_labels():
 
 
 def test_a_network_without_loss_does_not_move():
-    model = drawn(4)
+    model = drawn(8)
     found = p.linearity(model, X, model.outputs(X), ld.GradientDescent(0.1), 3)
     assert found.holds and found.largest == 0
 

@@ -78,6 +78,12 @@ def test_labels_that_differ_by_point(run, tmp_path):
     assert "point_time" in agree(data, tmp_path / "s.zarr").coords
 
 
+def test_labels_that_are_texts(run, tmp_path):
+    named = lambda n: xr.Dataset({"y": ("kind", [n, -n])}, {"kind": ["twin", "né"]})
+    theirs = agree(run(named, {"n": [1, 4]}), tmp_path / "s.zarr")
+    assert list(theirs["kind"].values) == ["twin", "né"] and theirs["y"].sel(n=4, kind="né") == -4
+
+
 def test_arrays_that_are_larger_than_a_chunk(run, tmp_path, monkeypatch):
     monkeypatch.setattr("learndyn.sweeping.view.BYTES", 200)
     axes = {"a": range(7), "b": range(5), "c": range(9)}

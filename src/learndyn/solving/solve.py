@@ -122,7 +122,6 @@ def solve(
     clock = moves.clock
     steps = clock.step_numbers(times)
     if isinstance(moves, Map):
-        _check_steps(times, steps)
         warn_off_grid(times, steps, clock.steps, "solve")
     _warn_of_start(chosen, coverage)
     about = system.describe()  # before the work: an error here must not lose the result
@@ -196,11 +195,11 @@ def _noise(theory: AbstractTheory, order: str) -> Noise | Spread:
     raise ValueError(f"fluctuations: got True, but {noise.reason}; allowed is {allowed}")
 
 
-def _check_steps(times: np.ndarray, steps: np.ndarray) -> None:
+def _check_steps(steps: np.ndarray, per_time: Number) -> None:
     """Raises a ValueError where a map would be iterated for days."""
     if steps[-1] > MOST_STEPS:
         raise ValueError(
-            f"times: got {times[-1]:g}, which is step {steps[-1]:.3g} of a map, "
+            f"times: got {steps[-1] / per_time:g}, which is step {steps[-1]:.3g} of a map, "
             f"hours to days of iterating; allowed are steps up to {MOST_STEPS:.0e}"
         )
 
@@ -235,6 +234,7 @@ def _iterated(
     """Records a map at its steps, in closed form or iterated in pieces; returns the method."""
     if _in_closed_form(theory, moves, state, steps, states, recording, report):
         return "closed form"
+    _check_steps(steps, moves.clock.steps)
     y = jax.tree.map(jnp.asarray, moves.begin(state))
     bound = bound_of(y)
     for piece in pieces(steps, ROWS):

@@ -87,12 +87,17 @@ def _copy(root: Any, name: str, variable: xr.Variable) -> None:
         )
         for block in _blocks(array.shape, array.chunks):
             values = np.asarray(variable[block].values)
-            array[block] = values.astype(str).astype(object) if dtype == TEXT else values
+            array[block] = _texts(values) if dtype == TEXT else values
+
+
+def _texts(values: np.ndarray) -> np.ndarray:
+    """As objects: NumPy does not cast its texts of any length to those of one length."""
+    return values.astype(object).astype(str).astype(object)
 
 
 def _dtype(variable: xr.Variable) -> str:
     """The type of the copy; texts and whatever else Zarr does not know are texts."""
-    return TEXT if variable.dtype.kind in "UO" else str(variable.dtype)
+    return TEXT if variable.dtype.kind in "UOT" else str(variable.dtype)
 
 
 def _chunks(shape: tuple[int, ...]) -> tuple[int, ...]:

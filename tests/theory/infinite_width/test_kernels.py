@@ -54,11 +54,19 @@ def test_gelu_has_its_closed_form():
 
 def test_three_layers_have_the_reference_values():
     """Of gain 1.3, from an independent recursion."""
-    nngp = [0.5027926041666668, 0.26163961750214737, 0.8966539405089248]
-    ntk = [0.8925312500000002, 0.16539476480331647, 1.3194224171890188]
+    nngp = [
+        [0.5027926041666668, 0.26163961750214737, 0.8966539405089248],
+        [0.26163961750214737, 0.8044681666666669, 0.5033311213073294],
+        [0.8966539405089248, 0.5033311213073294, 2.0473714841666673],
+    ]
+    ntk = [
+        [0.8925312500000002, 0.16539476480331647, 1.3194224171890188],
+        [0.16539476480331647, 1.4280500000000003, 0.29455770762296074],
+        [1.3194224171890188, 0.29455770762296074, 3.6343872500000005],
+    ]
     wide = ld.infinite(ld.MLP([3, 9, 9, 1], "relu", gain=1.3))
-    np.testing.assert_allclose(wide.nngp(X)[0], nngp, rtol=1e-13)
-    np.testing.assert_allclose(wide.ntk(X)[0], ntk, rtol=1e-13)
+    np.testing.assert_allclose(wide.nngp(X), nngp, rtol=1e-13)
+    np.testing.assert_allclose(wide.ntk(X), ntk, rtol=1e-13)
 
 
 def test_linear_networks_multiply():

@@ -12,6 +12,7 @@ RNG = np.random.default_rng(3)
 X, TEST = RNG.normal(size=(6, 3)), RNG.normal(size=(4, 3))
 Y = np.sign(X[:, 0] * X[:, 1])
 DATA = ld.Dataset(X, Y, test=(TEST, np.ones(4)), loss_scale=0.7)
+SLOW = pytest.mark.slow
 RATE, TIMES = 0.2, np.array([0, 1, 2, 5, 40])
 
 
@@ -26,6 +27,66 @@ def step_matrices(system):
     pull = np.zeros((10, 10))
     pull[:, :6] = 2 * 0.7 * RATE / 6 * network.ntk(both, X)
     return network.nngp(both), pull
+
+
+MOVING = {
+    "heavy ball": ld.GradientDescent(RATE, momentum=0.8),
+    "Nesterov": ld.SGD(RATE, batch=6, sampling="epochs", momentum=0.6, nesterov=True),
+    "changing rates": ld.Piecewise(
+        ld.GradientDescent(RATE, momentum=0.7), steps=[2, 9], rates=[0.5 * RATE, 1.5 * RATE]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MOVING)
+def test_momentum_and_changing_rates_are_matrix_products(name):
+    """Outputs and the sum v of forces, multiplied out: v ← β v + A f, f ← f − η v."""
+    rule = MOVING[name]
+    system, pieces = wide(rule, bias=True, gain=1.2), isinstance(rule, ld.Piecewise)
+    inner = rule.rule if pieces else rule
+    beta, C = float(inner.momentum), step_matrices(system)[0]
+    rates, changes = ([RATE, *rule.rates], rule.steps) if pieces else ([RATE], np.zeros(0))
+    A, one, none = step_matrices(system)[1] / RATE, np.eye(10), np.zeros((10, 10))
+    targets, whole, own = np.concatenate([Y, np.zeros(4)]), np.eye(20), []
+    for step in range(TIMES[-1] + 1):
+        own.append(whole[:10, :10])
+        eta = rates[np.count_nonzero(changes <= step)]
+        forced = np.block([[one, none], [A, beta * one]])
+        ahead = np.block([[one - eta * A, -eta * beta * one], [none, one]])
+        plain = np.block([[one, -eta * one], [none, one]])
+        whole = (ahead if inner.nesterov else plain) @ forced @ whole
+    record = ld.solve(system, TIMES)
+    assert record.attrs["method"] == "closed form"
+    for i, t in enumerate(TIMES):
+        mean, variance = targets - own[t] @ targets, np.diag(own[t] @ C @ own[t].T)
+        close = dict(rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(record.test_output_mean[i, :, 0], mean[6:], **close)
+        np.testing.assert_allclose(record.test_output_variance[i], variance[6:], **close)
+    theory, state = ld.theory_of(system), ld.start(system).state
+    for _ in range(TIMES[3]):
+        state = theory.advance(state)
+    known = theory.dynamics("full").closed_form(ld.start(system).state, TIMES[3:4])
+    for part, wanted in zip(jax.tree.leaves(state), jax.tree.leaves(known), strict=True):
+        np.testing.assert_allclose(part, wanted[0], rtol=1e-9, atol=1e-12)
+    # A state that moves has no closed form, and goes on from there.
+    later = ld.solve(system, TIMES[:2], start=ld.start(system, state=state))
+    assert later.attrs["method"] == "iterated map"
+    two = theory.dynamics("full").closed_form(ld.start(system).state, TIMES[3:4] + TIMES[1])
+    np.testing.assert_allclose(later.test_output_variance[1], np.diag(two.covariance[0])[6:])
+
+
+def test_momentum_makes_a_flow_faster():
+    rule = ld.GradientDescent(RATE, momentum=0.75)
+    fast, slow = wide(rule), wide()
+    curve = ld.solve(fast, [0, 0.3, 2], order="flow").error
+    np.testing.assert_allclose(curve, ld.solve(slow, [0, 1.2, 8], order="flow").error, rtol=1e-12)
+    rates = [ld.theory_of(each).landmarks()["critical_learning_rate"] for each in (fast, slow)]
+    assert rates[0] == pytest.approx(1.75 * rates[1])
+    of = lambda each: ld.theory_of(each).drift(ld.start(each).state, order="flow").mean
+    drifts = [of(each) for each in (fast, slow)]
+    np.testing.assert_allclose(drifts[0], 4 * drifts[1], rtol=1e-12)
+    with pytest.raises(ValueError, match="order: got 'flow', but the rate changes in time"):
+        ld.solve(wide(MOVING["changing rates"]), [0, 1], order="flow")
 
 
 @pytest.mark.parametrize("train", ["all", "last"])
@@ -85,8 +146,23 @@ def test_the_unlearned_error_is_stated():
     rest = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
     landmarks = ld.theory_of(system).landmarks()
     assert landmarks["final_error"] == pytest.approx(0.5 * np.mean(rest**2), rel=1e-10)
+    about = ld.solve(system, [0]).attrs
+    assert (about["kernel_rows"], about["kernel_rank"]) == (9, 3)
+    assert about["unlearned_error"] == pytest.approx(landmarks["final_error"], rel=1e-10)
     late = ld.theory_of(system).predict(np.inf, x).mean[0, :, 0]
     np.testing.assert_allclose(y - late, rest, atol=1e-10)
+
+
+def test_equal_inputs_with_unequal_targets_leave_half_of_their_difference():
+    """And what initialisations scatter is learned; without inputs nothing is."""
+    twice = ld.Dataset(np.concatenate([X, X[:2]]), np.concatenate([Y, Y[:2] + 3]), loss_scale=0.7)
+    about = ld.solve(wide(data=twice), [0]).attrs
+    assert about["kernel_rank"] == 6
+    assert about["unlearned_error"] == pytest.approx(0.7 * 2 * 3**2 / 2 / 8, rel=1e-9)
+    blind = wide(data=ld.Dataset(0 * X, Y))
+    marks = ld.theory_of(blind).landmarks()
+    assert marks == {"critical_learning_rate": np.inf, "final_error": 0.5}
+    assert ld.solve(blind, [9]).error.item() == 0.5
 
 
 @pytest.mark.parametrize("order", ["full", "flow"])
@@ -136,15 +212,19 @@ def trained(network, rule, runs, seed, times=TIMES, last=False):
     drawn = [network.sample(rng, (3,)) for _ in range(runs)]
     weights = jax.tree.map(lambda *w: np.stack(w).astype(np.float32), *drawn)
     y, rate = Y.astype(np.float32), np.float32(rule.learning_rate)
+    beta = np.float32(0 if rule.momentum is None else rule.momentum)
     loss = lambda w: 0.7 * ((network(w, both[:6]) - y) ** 2).mean()
 
-    def step(w, _):
+    def step(now, _):
+        w, v = now
         slope = jax.grad(loss)(w)
         if last:
             slope = (*jax.tree.map(lambda g: 0 * g, slope[:-1]), slope[-1])
-        return jax.tree.map(lambda a, g: a - rate * g, w, slope), network(w, both)
+        v = jax.tree.map(lambda a, g: beta * a + g, v, slope)
+        return (jax.tree.map(lambda a, g: a - rate * g, w, v), v), network(w, both)
 
-    along = jax.jit(jax.vmap(lambda w: jax.lax.scan(step, w, length=times[-1] + 1)[1]))
+    rest = lambda w: (w, jax.tree.map(lambda a: 0 * a, w))
+    along = jax.jit(jax.vmap(lambda w: jax.lax.scan(step, rest(w), length=times[-1] + 1)[1]))
     return np.asarray(along(weights), np.float64)[:, times]
 
 
@@ -159,11 +239,13 @@ def deviations(system, outputs):
     return off, (outputs.std(0) / runs**0.5, np.sqrt((fourth - outputs.var(0) ** 2) / runs))
 
 
-@pytest.mark.parametrize("last", [False, True])
-def test_wide_networks_learn_like_this(last):
+@pytest.mark.parametrize(
+    ("last", "momentum"), [(False, None), (True, None), pytest.param(False, 0.8, marks=SLOW)]
+)
+def test_wide_networks_learn_like_this(last, momentum):
     """400 networks of width 256 or more: five standard errors, and 5/width of the largest value."""
     network = ld.MLP([3, 256, 1], "erf", gain=1.3, bias=True)
-    rule = ld.GradientDescent(RATE)
+    rule = ld.GradientDescent(RATE, momentum=momentum)
     system = ld.System(DATA, ld.infinite(network, train="last" if last else "all"), rule)
     outputs = trained(network, rule, 400, 0, last=last)
     for off, error in zip(*deviations(system, outputs), strict=True):
@@ -202,7 +284,7 @@ def test_simulate_names_the_finite_network():
         (ld.NaturalGradient(0.1), DATA, "the rule is not GradientDescent or SGD"),
         (ld.SGD(0.1, batch=2), DATA, "the rule draws mini-batches"),
         (ld.SGD(0.1, batch=2, sampling="epochs"), DATA, "its steps are correlated"),
-        (ld.GradientDescent(0.1, momentum=0.9), DATA, "momentum"),
+        (ld.Piecewise(ld.GradientDescent(0.1, decay=0.1), steps=[1], rates=[0.2]), DATA, "decay"),
         (ld.GradientDescent(0.1, decay=0.1), DATA, "decay"),
         (None, ld.Dataset(X, (Y > 0).astype(int), loss=ld.CrossEntropy()), "only a Dataset with"),
     ],

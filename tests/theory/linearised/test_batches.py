@@ -77,6 +77,19 @@ def test_the_largest_stable_rate(twin, rule):
     assert last[0] < 0 < last[1]
 
 
+def test_what_is_never_learned_is_in_the_record(twin):
+    """Of mini-batches too; a kernel of zero learns nothing at any rate."""
+    system = twin(ld.SGD(0.3, batch=2), hidden=1, outputs=1)
+    full = ld.System(system.problem, system.network, ld.GradientDescent(0.3))
+    record, known = (ld.solve(each, [0]).attrs for each in (system, full))
+    for name in ("kernel_rank", "unlearned_error"):
+        assert record[name] == known[name] and 0 < record[name] < record["kernel_rows"]
+    data = ld.Dataset(np.zeros((3, 3)), np.ones(3))
+    blind = ld.System(data, system.network, ld.SGD(0.3, batch=2))
+    assert ld.theory_of(blind).landmarks()["largest_stable_rate"] == np.inf
+    assert ld.solve(blind, [0, 4]).attrs["unlearned_error"] == 0.5
+
+
 class Diagonal(batches.LinearisedBatchTheory):
     """With a smaller limit."""
 

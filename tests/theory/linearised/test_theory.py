@@ -176,6 +176,15 @@ def test_a_singular_kernel_leaves_a_loss_that_it_states(twin):
     assert 1e-3 < left < 0.9 * record.error[0].item()
 
 
+def test_no_number_of_steps_is_too_large_for_the_closed_form(twin):
+    """What is iterated has an end: a cross-entropy, for which nothing closes."""
+    system = twin(ld.GradientDescent(0.3, momentum=0.5), hidden=20)
+    assert ld.solve(system, [10**15]).error.item() < 1e-20
+    labels = twin(ld.GradientDescent(0.3), loss=ld.CrossEntropy())
+    with pytest.raises(ValueError, match=r"\Atimes: got 1e\+15, which is step 1e\+15 of a map"):
+        ld.solve(labels, [10**15])
+
+
 def test_a_state_is_realised_by_weights_that_have_it(twin):
     system = twin(ld.GradientDescent(0.3), hidden=20)
     wanted = ld.start(system, weights=moved(system)).state

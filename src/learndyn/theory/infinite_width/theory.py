@@ -17,7 +17,7 @@ import numpy as np
 from learndyn.problems import Dataset, SquaredLoss
 from learndyn.problems.examples import as_inputs
 from learndyn.problems.losses import as_outputs
-from learndyn.rules import SGD, GradientDescent
+from learndyn.rules import SGD, GradientDescent, Piecewise
 from learndyn.runtime.checks import finite, numbers, one_of
 from learndyn.runtime.memory import memory
 from learndyn.runtime.precision import compiled_in_float64, full_precision, in_float64
@@ -33,14 +33,10 @@ from learndyn.theory.base import (
 )
 from learndyn.theory.dynamics import STEPS, Clock, Flow, Map, Refused, continuous
 from learndyn.theory.infinite_width.network import InfiniteNetwork
-from learndyn.theory.infinite_width.process import (
-    Learning,
-    Process,
-    ProcessFlow,
-    ProcessMap,
-    checked,
-)
-from learndyn.theory.linearised.descent import refusal
+from learndyn.theory.infinite_width.process import Learning, ProcessFlow, ProcessMap, Reading
+from learndyn.theory.infinite_width.state import Process, checked
+from learndyn.theory.linearised.descent import Descent, refusal
+from learndyn.theory.linearised.modes import largest_pull
 
 LEAST = 256  # new inputs that are predicted together, at least
 MATRICES = 8  # of all inputs by all inputs, that are in memory at once
@@ -97,8 +93,8 @@ class InfiniteWidthTheory(AbstractTheory):
     def sample(self, key: int) -> tuple[Process, Realise]:
         """The distribution over all initialisations, which no key changes."""
         covariance = self._kernels[0]
-        state = Process(np.zeros((len(covariance), self._outputs)), covariance)
-        return state, self._no_weights
+        mean = np.zeros((len(covariance), self._outputs))
+        return Process.at_rest(mean, covariance, self._descent), self._no_weights
 
     def _no_weights(self) -> Any:
         return self.system.network.sample(np.random.default_rng(0), ())
@@ -114,12 +110,14 @@ class InfiniteWidthTheory(AbstractTheory):
 
     def clock(self, order: str) -> Clock:
         full = one_of("order", order, self.orders) == "full"
-        return STEPS if full else continuous(self._rate)
+        return STEPS if full else continuous(self._descent.rates[0])
 
     def dynamics(self, order: str) -> Flow | Map | Refused:
         if one_of("order", order, self.orders) == "full":
             return ProcessMap(self._learning)
-        return ProcessFlow(self._learning, self._rate)
+        if self._descent.changes_rate:
+            return Refused("the rate changes in time, so that rate × steps is no clock")
+        return ProcessFlow(self._learning)
 
     @compiled_in_float64
     def observe(self, state: Process) -> dict[str, Any]:
@@ -167,18 +165,25 @@ class InfiniteWidthTheory(AbstractTheory):
         variance = [np.maximum(np.diag(each.covariance[0])[len(train) :], 0) for each in found]
         return Prediction(mean, np.stack(variance))
 
+    def attributes(self, state: Process) -> dict[str, Any]:
+        """The rank of the kernel, and the mean loss outside its range, which is never learned."""
+        return self._learning.unlearned(state)
+
     def landmarks(self) -> dict[str, float]:
         """What follows from the kernel of the training inputs.
 
         Returns:
             The landmarks:
 
-            - `critical_learning_rate`, n/(scale · λ_max), above which descent diverges;
+            - `critical_learning_rate`, n/(scale · λ_max) without momentum, above which descent
+              diverges;
             - `final_error`, and `final_test_error` and `final_validation_error` if there are such
               sets: mean losses as t → ∞ below that rate. Modes with eigenvalues below 1e-12 of the
               largest count as not learned.
         """
-        rate = float(2 / (self._learning.values[-1] * self._learning.pull) * self._rate)
+        per_rate = float(self._learning.strength * self._learning.values[-1])
+        allowed = largest_pull(self._descent.law())
+        rate = float(allowed / per_rate) if per_rate > 0 else math.inf
         limit = self._learning.after_steps(self.sample(0)[0], np.array([np.inf]), flow=True)
         with full_precision():
             found = self._reading.observe(limit)
@@ -186,9 +191,8 @@ class InfiniteWidthTheory(AbstractTheory):
         return {"critical_learning_rate": rate, **finals}
 
     @property
-    def _rate(self) -> Array:
-        rule: Any = self.system.rule
-        return rule.learning_rate
+    def _descent(self) -> Descent:
+        return Descent.of(self.system.rule)
 
     @property
     def _sets(self) -> dict[str, tuple[Array, Array]]:
@@ -224,20 +228,14 @@ class InfiniteWidthTheory(AbstractTheory):
 
     @functools.cached_property
     def _learning(self) -> Learning:
-        return self._with(self._kernels[1])
+        kernel = self._kernels[1]
+        spectrum = np.linalg.eigh(kernel[: kernel.shape[1]])
+        return Learning(kernel, self._reading, self._descent, *spectrum)
 
     @property
-    def _reading(self) -> Learning:
-        return self._with(np.zeros((0, 1)))
-
-    def _with(self, kernel: np.ndarray) -> Learning:
+    def _reading(self) -> Reading:
         data: Any = self.system.problem
-        scale = data.loss.scale
-        pull = 2 * scale * self._rate / len(data.x)
-        n = kernel.shape[1]
-        spectrum = np.linalg.eigh(kernel[:n]) if len(kernel) else (np.zeros(n), np.zeros((n, n)))
-        targets = tuple(self._targets().values())
-        return Learning(kernel, targets, pull, scale, tuple(self._sets), *spectrum)
+        return Reading(tuple(self._targets().values()), data.loss.scale, tuple(self._sets))
 
 
 def _of_all(network: Any, inputs: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -253,16 +251,18 @@ def _refusal(system: System) -> str | None:
         return "the network is finite (`ld.infinite` gives its limit)"
     if not isinstance(data, Dataset) or not isinstance(data.loss, SquaredLoss):
         return "only a Dataset with SquaredLoss keeps outputs Gaussian"
-    if not isinstance(rule, GradientDescent | SGD):
-        return "the rule is not GradientDescent or SGD"
-    sampled = refusal(rule, data) if isinstance(rule, SGD) else None
+    inner = rule.rule if isinstance(rule, Piecewise) else rule
+    if not isinstance(inner, GradientDescent | SGD):
+        return "the rule is not GradientDescent or SGD, alone or Piecewise"
+    sampled = refusal(rule, data) if isinstance(inner, SGD) else None
     if sampled is not None:
         return sampled
     pairs = (pair for pair in ((data.x, 0), data.test, data.validation) if pair is not None)
     inputs = sum(len(x) for x, _ in pairs)
     pixels = math.prod(data.input_shape[:-1])  # a convolutional network has a kernel of each
-    needed = MATRICES * 8 * inputs**2 * pixels
+    matrices = MATRICES if inner.inertia is None else 2 * MATRICES  # velocities have covariances
+    needed = matrices * 8 * inputs**2 * pixels
     if needed > memory():
         size = f"{needed / 2**30:.3g} GiB of {memory() / 2**30:.3g}"
         return f"kernels of {inputs} inputs take {size}"
-    return beyond_gradient(rule)
+    return beyond_gradient(inner, momentum=True)

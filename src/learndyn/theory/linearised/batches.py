@@ -152,6 +152,10 @@ class LinearisedBatchTheory(AbstractLinearised):
             found[f"{prefix}error"] = mean + loss.scale * scatter / len(outputs)
         return found
 
+    def attributes(self, state: Moments) -> dict[str, Any]:
+        """The rank of the kernel, and the loss of the mean outside its range."""
+        return landmarks.attributes(self, state.mean)
+
     def landmarks(self, *, state: Any = None, target: float = 0.01) -> dict[str, float]:
         """As of full batches, and the largest rate at which the mean loss stays bounded.
 
@@ -173,6 +177,8 @@ class LinearisedBatchTheory(AbstractLinearised):
         descent, n = Descent.of(self.system.rule), self.trained
         learns = self.spectrum.values > 0
         values, vectors = self.spectrum.values[learns], self.spectrum.vectors[:, learns]
+        if not np.any(learns):
+            return landmarks.critical_rate(self)
         diagonal = not self._is_exact
         parts, shared = vectors.reshape(n, -1, len(values)), np.zeros(0)
         if diagonal:

@@ -76,12 +76,12 @@ Product = Callable[[Array], Array]
 
 
 def stepped(
-    now: Moments, noise: Array, left: Product, turned: Product, beta: Any, nesterov: bool
+    now: Any, noise: Array, left: Product, turned: Product, beta: Any, nesterov: bool
 ) -> tuple[Array, Array | None, Array | None]:
     """Covariance, cross and velocities after a step.
 
     Args:
-        now: before it.
+        now: covariances before it, as `Moments` names them.
         noise: the covariance of ξ.
         left: C → F C.
         turned: C → Cᵀ.
