@@ -67,6 +67,7 @@ def test_broken_idx_files_are_one_line(tmp_path):
         (whole[:-1], r"a: got 23 bytes; allowed are 24 for the shape \(3, 4\)"),
         (whole[:9], "a: got 9 bytes; allowed is a header of 12"),
         (b"\x89PNG", "a: begins with b'.*PNG'; allowed is an IDX file"),
+        (b"\0\0\x08\xff" + 255 * b"\0\0\0\1" + b"x", "a: begins with b'.*xff'; allowed is an"),
     ]:
         (tmp_path / "a").write_bytes(content)
         with pytest.raises(ValueError, match=said):
