@@ -5,6 +5,8 @@ Whatever has no public name in some of them is here too.
 
 from typing import Any
 
+import jax
+
 # Where functions of `jax.nn` and elementwise ones of `jax.numpy` are defined: their `__module__`.
 COMPUTING = ("jax._src.nn.", "jax._src.numpy.ufuncs", "jax._src.lax.lax", "jax.nn")
 
@@ -22,3 +24,11 @@ def has_started() -> bool:
     from jax._src import xla_bridge  # no public name in any version up to 0.12
 
     return bool(xla_bridge.backends_are_initialized())
+
+
+def in_precision(struct: Any) -> jax.ShapeDtypeStruct:
+    """A shape with the type that its array has here: float32 for float64 where x64 is off.
+
+    From JAX 0.12 on, `jax.eval_shape` warns where they differ.
+    """
+    return jax.ShapeDtypeStruct(struct.shape, jax.dtypes.canonicalize_dtype(struct.dtype))
