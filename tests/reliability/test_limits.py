@@ -156,9 +156,8 @@ def test_a_sweep_goes_on_when_the_clock_jumps(tmp_path, jump):
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
-    assert [float(word) for word in done.stdout.split()[-2:]] == pytest.approx(
-        [jump, 1560.0], abs=0.1
-    )
+    jumped, total = map(float, done.stdout.split()[-2:])
+    assert total == 1560 and abs(jumped - jump) < 1
 
 
 def test_work_and_its_times_do_not_follow_the_clock(clock, tmp_path):
