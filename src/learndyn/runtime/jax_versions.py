@@ -3,6 +3,7 @@
 Whatever has no public name in some of them is here too.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -26,9 +27,9 @@ def has_started() -> bool:
     return bool(xla_bridge.backends_are_initialized())
 
 
-def in_precision(struct: Any) -> jax.ShapeDtypeStruct:
-    """A shape with the type that its array has here: float32 for float64 where x64 is off.
+def struct(shape: Sequence[int], dtype: Any) -> jax.ShapeDtypeStruct:
+    """A shape with the type that an array has here: float32 for float64 where x64 is off.
 
-    From JAX 0.12 on, `jax.eval_shape` warns where they differ.
+    From JAX 0.12 on, tracing warns where they differ.
     """
-    return jax.ShapeDtypeStruct(struct.shape, jax.dtypes.canonicalize_dtype(struct.dtype))
+    return jax.ShapeDtypeStruct(tuple(shape), jax.dtypes.canonicalize_dtype(dtype))
