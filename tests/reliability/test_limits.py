@@ -43,10 +43,14 @@ WORKS = {
         "ld.simulate(small.SYSTEM, np.arange(10**5), runs=1000)",
         "ValueError: runs: got 1000 at 100000 times, which takes",
     ),
-    "solve": ("ld.solve(small.SYSTEM, np.linspace(0, 20, 10**8))", "_ArrayMemoryError: Unable to"),
+    "solve": (
+        "ld.solve(small.SYSTEM, np.linspace(0, 20, 10**8))",
+        "MemoryError: Unable to allocate",
+    ),
     "ntk": (
-        "ld.ntk(ld.Model(ld.MLP([1, 1], 'tanh'), [(np.ones((1, 1)),)]), np.ones((20000, 1)))",
-        "JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 3200000000 bytes",
+        "net = ld.MLP([1, 1], 'tanh'); weights = net.sample(np.random.default_rng(0), (1,)); "
+        "ld.ntk(ld.Model(net, weights), np.ones((20000, 1)))",
+        "ValueError: x: got 20000 × 20000 examples of 1 output, whose kernel takes 2.98 GiB",
     ),
 }
 
@@ -62,7 +66,7 @@ def test_a_limit_on_memory_is_one_line_and_the_process_goes_on(work):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].startswith(said) and lines[1:] == ["True"], done.stdout
+    assert said in lines[0] and lines[1:] == ["True"], done.stdout
 
 
 def hungry(a):
