@@ -27,6 +27,7 @@ demo: $(VENV)/.installed
 	@echo "The figure is in $(DEMO)/figure.png"
 
 # XLA's older emitters compile in half the time; the two targets below run with those of users.
+# (jaxlib 0.12 ends a process that sets this flag; requirements.lock has an earlier one.)
 test: export XLA_FLAGS ?= --xla_cpu_use_fusion_emitters=false
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu"
@@ -36,7 +37,7 @@ test-defaults: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu" \
 		tests/conformance tests/networks tests/probes tests/theory/quadratic_model
 
-test-all: $(VENV)/.installed-dev
+test-all: $(VENV)/.installed-notebook
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu"
 	$(MAKE) dist
 
@@ -115,13 +116,17 @@ $(VENV)/.installed-dev: pyproject.toml requirements.lock | $(VENV)/pyvenv.cfg
 	$(PIP) install -c requirements.lock -e ".[dev]"
 	@touch $@ $(VENV)/.installed
 
+$(VENV)/.installed-notebook: pyproject.toml requirements.lock | $(VENV)/pyvenv.cfg
+	$(PIP) install -c requirements.lock -e ".[dev-notebook]"
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev
+
 $(VENV)/.installed-torch: pyproject.toml requirements.lock | $(VENV)/pyvenv.cfg
 	$(PIP) install -c requirements.lock -e ".[dev-torch]"
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev
 
 $(VENV)/.installed-bench: pyproject.toml requirements.lock | $(VENV)/pyvenv.cfg
 	$(PIP) install -c requirements.lock -e ".[bench]"
-	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev $(VENV)/.installed-torch
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev $(VENV)/.installed-notebook $(VENV)/.installed-torch
 
 $(VENV)/.installed-browser: pyproject.toml requirements.lock | $(VENV)/pyvenv.cfg
 	$(PIP) install -c requirements.lock -e ".[dev-browser]"

@@ -110,6 +110,11 @@ def test_what_only_reads_imports_no_engine():
     assert found.stdout == f"learndyn {ld.__version__}\n"
 
 
+def test_the_package_is_the_command_too():
+    words = [sys.executable, "-m", "learndyn", "--version"]
+    assert subprocess.check_output(words, text=True) == f"learndyn {ld.__version__}\n"
+
+
 def test_show_says_what_a_run_would_do(capsys):
     app(["show", FIG1], standalone_mode=False)
     found = capsys.readouterr()

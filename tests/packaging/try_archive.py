@@ -18,6 +18,7 @@ import venv
 
 ROOT = pathlib.Path(__file__).parents[2]
 STUDY = "curvature2020linear/effective_depth"
+AGREES = "\nassert ld.compare(theory, runs).verdict == 'agrees'"
 PROBES = """
 import equinox as eqx, jax, numpy as np, learndyn as ld
 module = eqx.nn.MLP(3, "scalar", 8, 1, key=jax.random.key(0))
@@ -28,12 +29,41 @@ model = ld.as_model(module)
 assert float(ld.critical_learning_rate(model, x)) > 0
 assert "learndyn" in ld.__file__ and "site-packages" in ld.__file__
 """
+EXTRAS = ("app", "data", "sweep")
+# One use of each extra: the explorer's server, a download from here, digits and a sweep.
+USES = """
+import functools, hashlib, http.server, pathlib, threading
+import learndyn as ld
+from learndyn.explorer import server as explorer
+from learndyn.problems.readers import download
+from learndyn.problems.readers.files import digits
+
+def double(a):
+    return 2 * a
+
+if __name__ == "__main__":
+    assert explorer.PAGES and len(digits().labels) == 1797
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=".")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        content = pathlib.Path(__file__).read_bytes()
+        url = f"http://127.0.0.1:{server.server_port}/uses.py"
+        remote = download.Remote(url, "md5:" + hashlib.md5(content).hexdigest(), "to/here")
+        download.SOURCES["mnist"] = (remote,)
+        download.fetch("mnist", "fetched")
+        server.shutdown()
+    assert pathlib.Path("fetched/to/here").read_bytes() == content
+    data = ld.sweep(double, {"a": [1, 2, 3]}, store="s.zarr", workers=1, progress=False)
+    assert data["value"].values.tolist() == [2, 4, 6]
+"""
 
 
 def oldest():
-    """The direct dependencies, of the package and of its extra `sweep`, at their lower bounds."""
+    """The direct dependencies, of the package and of its EXTRAS, at their lower bounds."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["sweep"]]
+    wanted = list(project["dependencies"])
+    for extra in EXTRAS:
+        wanted += project["optional-dependencies"][extra]
     pairs = [re.fullmatch(r"([\w-]+)>=([\w.]+)", text) for text in wanted]
     assert all(pairs), f"not name>=version: {wanted}"
     return [f"{pair[1]}=={pair[2]}" for pair in pairs if pair]
@@ -65,13 +95,16 @@ def main():
         pins = oldest() if given.versions == "oldest" else []
         constraints = pathlib.Path(folder, "constraints.txt")
         constraints.write_text("\n".join(pins) + "\n", encoding="utf-8")
-        what = f"{given.archive.resolve()}[sweep]"
+        what = f"{given.archive.resolve()}[{','.join(EXTRAS)}]"
         run("python", "-m", "pip", "install", "--quiet", "-c", constraints, what)
-        run("python", "-c", ten_lines().strip() + "\nassert ld.compare(theory, runs).verdict")
+        run("python", "-c", ten_lines().strip() + AGREES)
         run("learndyn", "--help")
         run("learndyn", "list")
         run("learndyn", "run", STUDY, "--out", "result")
         run("python", "-c", PROBES.strip())
+        script = pathlib.Path(folder, "uses.py")  # workers import it
+        script.write_text(USES, encoding="utf-8")
+        run("python", script)
     print(f"{given.archive.name}: works with the {given.versions} versions")
 
 

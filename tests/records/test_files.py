@@ -311,6 +311,29 @@ def test_variables_that_are_larger_than_their_file_reserve_no_memory(tmp_path, p
             ld.load(path, lazy=lazy)
 
 
+@pytest.mark.parametrize("kind", ["external", "virtual"])
+def test_variables_in_other_files_are_not_read(tmp_path, kind):
+    """HDF5 would read any file of this computer that a record names."""
+    path, other = tmp_path / "x.nc", tmp_path / "other.h5"
+    with h5py.File(other, "w") as file:
+        file["secret"] = np.arange(3.0)
+    layout = h5py.VirtualLayout((3,), float)
+    layout[:] = h5py.VirtualSource(other, "secret", (3,))
+    with h5py.File(path, "w") as file:
+        if kind == "external":
+            file.create_dataset("time", (3,), float, external=[(str(other), 0, 24)])
+        else:
+            file.create_virtual_dataset("time", layout)
+        file["time"].make_scale("time")
+    content = path.read_bytes()
+    path.write_bytes(content + files.SEAL + hashlib.sha256(content).digest())
+    for lazy in (False, True):
+        with pytest.raises(
+            ValueError, match=r"path: got .* \('time' is in another file\); allowed"
+        ):
+            ld.load(path, lazy=lazy)
+
+
 def test_other_readers_of_netcdf_read_a_record(tmp_path):
     ld.save(RECORD, tmp_path / "x.nc")
     with xr.open_dataset(tmp_path / "x.nc", engine="h5netcdf") as read:

@@ -5,7 +5,10 @@ import pathlib
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+import learndyn as ld
 
 SMALL = pathlib.Path(__file__).parent / "small.py"
 FORKS = """
@@ -80,3 +83,43 @@ def test_a_fork_after_jax_is_one_line_and_spawn_works(tmp_path):
     lines = run(str(script)).stdout.splitlines()
     assert lines[0].startswith("process: was forked after JAX had been used")
     assert lines[1] in ("agrees", "undecided") and len(lines) == 2
+
+
+SETTINGS = {
+    "x64": "jax.config.update('jax_enable_x64', True)",
+    "another default device": "jax.config.update('jax_default_device', jax.devices()[1])",
+    "debug_nans": "jax.config.update('jax_debug_nans', True)",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+def test_the_same_numbers_under_the_callers_settings_of_jax(setting, usual):
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
+    code = f"import jax\n{setting}\n{SMALL.read_text()}"
+    process = run("-c", code, XLA_FLAGS=flags)
+    assert process.stdout == usual, process.stderr
+
+
+BAD = [float("nan"), float("inf"), -float("inf")]
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_numbers_in_data_that_are_not_finite_are_one_line(bad):
+    x, y = np.ones((4, 3)), np.ones((4, 1))
+    network = ld.MLP([3, 1], "linear")
+    model = ld.Model(network, network.sample(np.random.default_rng(0), (3,)))
+    wrong_x, wrong_y = x.copy(), y.copy()
+    wrong_x[2, 1] = wrong_y[2, 0] = bad
+    calls = {
+        "x": lambda: ld.Dataset(wrong_x, y),
+        "y": lambda: ld.Dataset(x, wrong_y),
+        "test": lambda: ld.Dataset(x, y, test=(wrong_x, y)),
+        "values": lambda: ld.Spectrum([1.0, bad], [2, 2]),
+        "times": lambda: ld.solve(ld.System(ld.Dataset(x, y), network, ld.SGD(0.1)), [0, bad]),
+        "ntk": lambda: ld.ntk(model, wrong_x),
+        "hessian": lambda: ld.hessian_top(model, x, wrong_y),
+    }
+    for name, call in calls.items():
+        with pytest.raises(ValueError, match=r"\A[^\n]*(nan|inf|finite)[^\n]*\Z"):
+            print(name, call())

@@ -43,10 +43,14 @@ WORKS = {
         "ld.simulate(small.SYSTEM, np.arange(10**5), runs=1000)",
         "ValueError: runs: got 1000 at 100000 times, which takes",
     ),
-    "solve": ("ld.solve(small.SYSTEM, np.linspace(0, 20, 10**8))", "_ArrayMemoryError: Unable to"),
+    "solve": (
+        "ld.solve(small.SYSTEM, np.linspace(0, 20, 10**8))",
+        "MemoryError: Unable to allocate",
+    ),
     "ntk": (
-        "ld.ntk(ld.Model(ld.MLP([1, 1], 'tanh'), [(np.ones((1, 1)),)]), np.ones((20000, 1)))",
-        "JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 3200000000 bytes",
+        "net = ld.MLP([1, 1], 'tanh'); weights = net.sample(np.random.default_rng(0), (1,)); "
+        "ld.ntk(ld.Model(net, weights), np.ones((20000, 1)))",
+        "ValueError: x: got 20000 × 20000 examples of 1 output, whose kernel takes 2.98 GiB",
     ),
 }
 
@@ -62,7 +66,7 @@ def test_a_limit_on_memory_is_one_line_and_the_process_goes_on(work):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].startswith(said) and lines[1:] == ["True"], done.stdout
+    assert said in lines[0] and lines[1:] == ["True"], done.stdout
 
 
 def hungry(a):
@@ -118,15 +122,46 @@ def test_the_lock_of_a_remote_store_survives_a_clock_that_jumps(clock, jump):
     assert not is_held(storing.Store(location))
 
 
+# All processes of the sweep read the time of day from here, and Dask binds it when it is imported.
+JUMPS = """
+import mmap, struct, sys, time
+
+with open(sys.argv[1], "r+b") as file:
+    board = mmap.mmap(file.fileno(), 8)
+true = time.time
+time.time = lambda: true() + struct.unpack("d", board[:8])[0]
+time.time_ns = lambda: int(time.time() * 1e9)
+import learndyn as ld
+
+def slowly(a):
+    time.sleep(0.2)
+    return 2.0 * a
+
+def told(fraction):
+    if fraction > 0.2:
+        board[:8] = struct.pack("d", float(sys.argv[3]))
+
+if __name__ == "__main__":
+    data = ld.sweep(slowly, {"a": range(40)}, store=sys.argv[2], workers=2, chunk=1, progress=told)
+    print(time.time() - true(), float(data["value"].sum()))
+"""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("jump", [-1e6, 1e6])
-def test_a_sweep_goes_on_when_the_clock_jumps(clock, tmp_path, jump):
-    """As after a computer slept: the scheduler then takes its workers to be gone."""
-    slowly = lambda a: time.sleep(0.2) or 2.0 * a
-    told = lambda fraction: clock(jump if fraction > 0.2 else 0.0)
-    options = {"workers": 2, "chunk": 1, "progress": told}
-    data = ld.sweep(slowly, {"a": range(40)}, store=tmp_path / "s.zarr", **options)
-    assert np.array_equal(data["value"], 2.0 * np.arange(40))
+@pytest.mark.parametrize("jump", [-5.0, 1e6])
+def test_a_sweep_goes_on_when_the_clock_jumps(tmp_path, jump):
+    """After a jump ahead, as after a computer slept, the scheduler takes its workers to be gone."""
+    script, board = tmp_path / "script.py", tmp_path / "board"
+    script.write_text(JUMPS)
+    board.write_bytes(bytes(8))
+    done = subprocess.run(
+        [sys.executable, str(script), str(board), str(tmp_path / "s.zarr"), str(jump)],
+        capture_output=True, text=True, timeout=300,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    jumped, total = map(float, done.stdout.split()[-2:])
+    assert total == 1560 and abs(jumped - jump) < 1
 
 
 def test_work_and_its_times_do_not_follow_the_clock(clock, tmp_path):

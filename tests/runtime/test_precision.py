@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import learndyn as ld
+from learndyn.runtime.jax_versions import struct
 from learndyn.runtime.precision import full_precision, in_float64
 
 
@@ -34,6 +35,14 @@ def test_probes_compute_so():
 def test_an_explicit_precision_is_respected():
     with jax.default_matmul_precision("default"), full_precision():
         assert not precision_of(lambda x: x @ x)
+
+
+def test_a_shape_has_the_type_of_an_array_here():
+    """JAX 0.12 warns where they differ."""
+    with jax.enable_x64(False):
+        assert struct((2, 3), np.float64) == jax.ShapeDtypeStruct((2, 3), np.float32)
+    with jax.enable_x64(True):
+        assert struct([2], np.float64) == jax.ShapeDtypeStruct((2,), np.float64)
 
 
 def main_calls():

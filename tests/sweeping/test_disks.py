@@ -35,6 +35,23 @@ def sweep(client, count, store, **options):
     return ld.sweep(drawn, {"a": range(count)}, store=store, **given)
 
 
+@pytest.mark.parametrize("fault", ["No space left on device", "read-only"])
+def test_a_record_on_a_full_or_read_only_disk_is_one_line_and_the_old_file_stays(disk, fault):
+    place, mount = disk
+    ld.save(drawn(0), place / "x.nc")
+    if fault == "read-only":
+        assert mount("ro") == 0
+    larger = drawn(0).isel(x=np.arange(200_000) % 5000)  # 1.6 MB
+    with pytest.raises(ValueError, match=rf"x.nc' \({fault}\); allowed is a file") as error:
+        ld.save(larger, place / "x.nc")
+    assert "\n" not in str(error.value)
+    assert [each.name for each in place.iterdir()] == ["x.nc"]
+    assert ld.load(place / "x.nc").identical(drawn(0))
+    assert mount("rw,size=8m") == 0
+    ld.save(larger, place / "x.nc")
+    assert ld.load(place / "x.nc").identical(larger)
+
+
 def check_whole(data, count):
     assert np.all(data["point_status"] == "finished")
     assert all(np.array_equal(data["y"].sel(a=a), drawn(a)["y"]) for a in range(count))

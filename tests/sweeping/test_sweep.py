@@ -125,6 +125,13 @@ def test_functions_may_return_numbers_or_dicts(run):
     assert np.array_equal(run(lambda a: 2 * a, {"a": [1, 2]})["value"], [2, 4])
 
 
+def test_numbers_of_any_type_may_follow_each_other(run):
+    some = [2, 0.5, np.float32(0.25), np.nan, np.int8(-3), 2**60, 7]
+    data = run(lambda a: some[a], {"a": range(len(some))})["value"]
+    assert data.dtype == np.float64
+    assert np.array_equal(data, np.array(some, float), equal_nan=True)
+
+
 def test_a_dict_is_a_record_of_numbers(run):
     data = run(lambda a: {"double": 2.0 * a, "even": a % 2 == 0}, {"a": [1, 2]})
     assert np.array_equal(data["double"], [2, 4]) and np.array_equal(data["even"], [0, 1])

@@ -4,6 +4,7 @@ from learndyn.records.commit import commit as commit
 from learndyn.records.commit import commit_of as commit_of
 from learndyn.records.commit import tree as tree
 from learndyn.records.commit import tree_of as tree_of
+from learndyn.records.files import is_elsewhere as is_elsewhere
 from learndyn.records.files import load as load
 from learndyn.records.files import require_writable as require_writable
 from learndyn.records.files import save as save

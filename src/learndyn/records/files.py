@@ -11,7 +11,7 @@ import platform
 import secrets
 import stat
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import xarray as xr
 
@@ -192,7 +192,7 @@ def load(path: str | os.PathLike, *, lazy: bool = False) -> xr.Dataset:
                 raise OSError("not a regular file")  # reading a pipe would wait forever
             file = stack.enter_context(open(path, "rb"))
             _check_seal(file)
-            _check_sizes(file)
+            _check_contents(file)
         if lazy:
             return xr.open_dataset(path, engine="h5netcdf")
         with xr.open_dataset(file, engine="h5netcdf") as record:
@@ -226,20 +226,34 @@ def _check_seal(file: BinaryIO) -> None:
     file.seek(0)
 
 
-def _check_sizes(file: BinaryIO) -> None:
-    """Raises an OSError if variables are larger than the file: `save` packs none of them."""
+def _check_contents(file: BinaryIO) -> None:
+    """Raises an OSError if variables are larger than the file, or in other files.
+
+    `save` packs none of them; HDF5 would read any file that a variable names.
+    """
     import h5netcdf
+    import h5py
 
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     try:
+        with h5py.File(file, "r") as content:
+            elsewhere = content.visititems(lambda name, node: is_elsewhere(node) and name)
+        file.seek(0)
         with h5netcdf.File(file, "r") as content:
             claimed = sum(math.prod(v.shape) * v.dtype.itemsize for v in content.variables.values())
     except (KeyError, TypeError, ValueError, RuntimeError):  # of types that `save` never writes
         raise OSError("not written by `save`") from None
+    if elsewhere:
+        raise OSError(f"{elsewhere!r} is in another file")
     if claimed > size:
         raise OSError(f"its variables would take {claimed} bytes, and the file has {size}")
     file.seek(0)
+
+
+def is_elsewhere(node: Any) -> bool:
+    """Whether the numbers of something in an HDF5 file are in other files."""
+    return bool(getattr(node, "external", None) or getattr(node, "is_virtual", False))
 
 
 @contextlib.contextmanager

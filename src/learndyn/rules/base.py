@@ -14,6 +14,7 @@ from learndyn.problems import AbstractMarginLoss, AbstractProblem
 from learndyn.rules.batches import batches, check_batches
 from learndyn.rules.law import Inertia, StepLaw
 from learndyn.rules.rates import rate_at
+from learndyn.runtime.jax_versions import struct
 from learndyn.runtime.types import Array, Weights
 from learndyn.runtime.values import Value
 
@@ -335,7 +336,7 @@ def check_traced(function: Callable[..., Any], *shapes: Any) -> None:
         except ValueError as error:
             messages.append(str(error))
 
-    jax.eval_shape(tried, *shapes)
+    jax.eval_shape(tried, *jax.tree.map(lambda like: struct(like.shape, like.dtype), shapes))
     if messages:
         raise ValueError(messages[0])
 

@@ -60,10 +60,8 @@ def evaluate(jaxpr: Any, arguments: Any, run: Run) -> list[Any]:
 
 def bind(equation: Any, arguments: list[Any]) -> list[Any]:
     """The outputs of an equation, evaluated as it stands."""
-    bound = equation.primitive.get_bind_params(equation.params)
-    # Versions of JAX differ in whether functions are among the parameters.
-    functions, params = bound if isinstance(bound, tuple) else ((), bound)
-    outputs = equation.primitive.bind(*functions, *arguments, **params)
+    params = equation.primitive.get_bind_params(equation.params)
+    outputs = equation.primitive.bind(*arguments, **params)
     return outputs if equation.primitive.multiple_results else [outputs]
 
 

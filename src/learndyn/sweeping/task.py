@@ -222,7 +222,10 @@ def _dataset(record: Any) -> xr.Dataset | None:
         array.ndim or array.dtype.kind not in "biufU" for array in arrays.values()
     ):
         return None
-    return xr.Dataset({str(name): array[()] for name, array in arrays.items()})
+    # One type for all numbers: a count may be NaN at another point.
+    return xr.Dataset(
+        {str(k): v.astype(float) if v.dtype.kind in "iuf" else v for k, v in arrays.items()}
+    )
 
 
 @contextlib.contextmanager

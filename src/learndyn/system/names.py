@@ -9,11 +9,9 @@ import equinox as eqx
 import numpy as np
 
 from learndyn.numerics.gaussian import AbstractActivation
+from learndyn.runtime.jax_versions import COMPUTING
 from learndyn.runtime.values import Value
 
-# Modules whose functions any text may name: they only compute. Functions of other modules may read
-# and write files, or call their arguments.
-FUNCTIONS = ("jax._src.nn.", "jax._src.numpy.ufuncs", "jax._src.lax.lax", "jax.nn")
 KNOWN = (
     "classes of learndyn, your own subclasses of them once imported, functions of jax.nn, "
     "elementwise ones of jax.numpy, or trusted=True, which imports what the text names"
@@ -79,7 +77,7 @@ def _may_name(name: str) -> bool:
     the modules that it imports, such as `os`.
     """
     module, _, path = name.partition(":")
-    known = module.startswith((*FUNCTIONS, "learndyn."))
+    known = module.startswith((*COMPUTING, "learndyn."))
     if not known and module not in sys.modules:
         return False
     found = look_up(name)
@@ -89,7 +87,7 @@ def _may_name(name: str) -> bool:
         return issubclass(found, Value | AbstractActivation | np.generic)
     if module in ("numpy", "jax.numpy"):  # other functions of these modules read files
         return isinstance(getattr(np, path, None), np.ufunc)
-    return module.startswith(FUNCTIONS)
+    return module.startswith(COMPUTING)  # of others, functions read files or call their arguments
 
 
 def _name_of(value: Any) -> str:

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jax.extend import core
 
+from learndyn.runtime.jax_versions import struct
 from learndyn.runtime.jaxprs import inlined
 from learndyn.runtime.types import Array, Weights
 
@@ -49,7 +50,7 @@ def of_one_example(apply: Callable[[Weights, Array], Array], weights: Weights, x
         *arrays, example = arguments
         return apply(jax.tree.unflatten(structure, arrays), example[None])[0].reshape(-1)
 
-    return inlined(single, *leaves, jax.ShapeDtypeStruct(x.shape[1:], x.dtype))
+    return inlined(single, *leaves, struct(x.shape[1:], x.dtype))
 
 
 def affine_sites(jaxpr: Any, leaves: int, *, lookups: bool = False) -> dict[int, Site]:

@@ -67,6 +67,7 @@ def test_broken_idx_files_are_one_line(tmp_path):
         (whole[:-1], r"a: got 23 bytes; allowed are 24 for the shape \(3, 4\)"),
         (whole[:9], "a: got 9 bytes; allowed is a header of 12"),
         (b"\x89PNG", "a: begins with b'.*PNG'; allowed is an IDX file"),
+        (b"\0\0\x08\xff" + 255 * b"\0\0\0\1" + b"x", "a: begins with b'.*xff'; allowed is an"),
     ]:
         (tmp_path / "a").write_bytes(content)
         with pytest.raises(ValueError, match=said):
@@ -193,6 +194,18 @@ def test_other_usps_files_are_one_line(tmp_path):
     (tmp_path / "usps.h5").write_bytes(b"nothing")
     with pytest.raises(ValueError, match=r"\Ausps.h5: is no HDF5 file with train/data"):
         usps(tmp_path)
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["data"] = np.zeros((2, 256))
+    outside = [(str(tmp_path / "other.h5"), 0, 4096)]
+    for link in (h5py.ExternalLink("other.h5", "data"), None):  # HDF5 would follow both
+        with h5py.File(tmp_path / "usps.h5", "w") as file:
+            file["train/target"] = np.zeros(2)
+            if link is None:
+                file.create_dataset("train/data", (2, 256), float, external=outside)
+            else:
+                file["train/data"] = link
+        with pytest.raises(ValueError, match=r"\Ausps.h5: is no HDF5 file with train/data"):
+            usps(tmp_path)
 
 
 def write_celeba(folder, sides=(6, 4)):

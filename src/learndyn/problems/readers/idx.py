@@ -12,6 +12,7 @@ import numpy as np
 from learndyn.problems.readers.files import MOST_PACKED, Images, check_promise, folder_of, missing
 
 _TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+MOST_AXES = 32  # of an array in any version of NumPy
 PIECE = 2**20  # bytes read at once
 _MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/, or by `learndyn data get mnist`"
 _FASHION = (
@@ -105,7 +106,8 @@ def read_idx(path: str | os.PathLike) -> np.ndarray:
 
 def _array(path: pathlib.Path, file: io.BufferedIOBase) -> np.ndarray:
     start = file.read(4)
-    if len(start) < 4 or start[:2] != b"\0\0" or start[2] not in _TYPES:
+    known = len(start) == 4 and start[:2] == b"\0\0" and start[2] in _TYPES
+    if not known or start[3] > MOST_AXES:
         raise ValueError(f"{path.name}: begins with {start!r}; allowed is an IDX file")
     dtype, lengths = np.dtype(_TYPES[start[2]]), file.read(4 * start[3])
     first = 4 + 4 * start[3]

@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 
 from learndyn.problems.readers.files import Images, check_promise, folder_of, missing
+from learndyn.records import is_elsewhere
 
 SIDE = 16
 _SOURCE = "https://hastie.su.domains/ElemStatLearn/data.html (zip.train.gz, zip.test.gz)"
@@ -46,6 +47,8 @@ def _from_hdf5(path: pathlib.Path, part: str) -> tuple[np.ndarray, np.ndarray]:
         with h5py.File(path) as file:
             arrays: list[Any] = [file[f"{part}/{name}"] for name in ("data", "target")]
             for each in arrays:
+                if is_elsewhere(each) or each.file != file:
+                    raise OSError("in another file")
                 check_promise(path, each.shape, each.dtype.itemsize)
             data, target = map(np.asarray, arrays)
     except (OSError, KeyError, AttributeError):

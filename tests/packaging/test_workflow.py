@@ -1,0 +1,37 @@
+"""What the hosted runners do is what `make` does here."""
+
+import pathlib
+import re
+import tomllib
+
+import yaml
+
+ROOT = pathlib.Path(__file__).parents[2]
+JOBS = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text(encoding="utf-8"))["jobs"]
+
+
+STEP = re.compile(r"make ([\w-]+)( PYTHON=python)?")
+
+
+def test_every_step_is_a_make_target():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    called = set()
+    for job in JOBS.values():
+        for target in job.get("strategy", {}).get("matrix", {}).get("target", [""]):
+            for step in job["steps"]:
+                line = step.get("run", "make check").replace("${{ matrix.target }}", target)
+                made = STEP.fullmatch(line)
+                assert made, line
+                called.add(made[1])
+    assert called <= set(re.findall(r"^([\w-]+):", makefile, re.MULTILINE))
+    assert {"check", "docs", "test", "test-all", "dist-newest", "dist-oldest"} <= called
+
+
+def test_the_matrix_has_the_systems_and_the_promised_versions_of_python():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    promised = re.findall(r"Python :: (3\.\d+)'", str(project["classifiers"]))
+    for name in ("test", "archives"):
+        matrix = JOBS[name]["strategy"]["matrix"]
+        assert matrix["python"] == promised
+        systems = {system.split("-")[0] for system in matrix["os"]}
+        assert systems == {"ubuntu", "macos", "windows"}
