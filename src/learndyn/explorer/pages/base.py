@@ -86,6 +86,10 @@ class AbstractPage(abc.ABC):
         """The records behind the view."""
         return {}
 
+    def kept(self, values: Values, folders: Mapping[str, str]) -> list[pathlib.Path]:
+        """Files to be saved as they are, where there are no records."""
+        return []
+
     def figure(self, values: Values, records: Mapping[str, "xr.Dataset"]) -> "Figure | None":
         """The figure of these records, to be saved."""
         import learndyn as ld
