@@ -18,12 +18,13 @@ def held_up() -> float:
 def soon(seconds: float, measure: Callable[[], float]) -> None:
     """That something takes at most so long, in one of a few attempts.
 
-    On a machine that others use too, what is promised takes longer by as much as anything does.
+    On a machine that others use too, each process of those that hand work to one another takes
+    longer by as much as anything does, and begins as much later.
     """
     tries = []
     for _ in range(ATTEMPTS):
         before = held_up()
         tries.append((measure(), max(before, held_up())))
-        if tries[-1][0] <= seconds * tries[-1][1]:
+        if tries[-1][0] <= seconds * tries[-1][1] ** 2:
             return
     raise AssertionError(f"promised within {seconds} s; seconds, and times held up: {tries}")
