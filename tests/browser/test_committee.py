@@ -112,6 +112,22 @@ def test_networks_train_on_top_of_the_theory(look, theory_of):
     assert "3 runs" in verdict
 
 
+def test_a_band_is_predicted_and_the_verdict_uses_it(look):
+    look.go("#committee?activation=linear&K=1&M=1&N=500&horizon=20&std=0.5&runs=8&band=true")
+    look.until("!!learndyn.view.charts[0].band")
+    page, values = PAGES["committee"], values_of(look)
+    system = page.system(values)
+    start = ld.start(system, key=values["key"])
+    theory = ld.solve(system, page.times(values), start=start, fluctuations=True)
+    curves = {s["name"]: s["y"] for s in look("learndyn.charts[0].drawn.series")}
+    for edge, sign in (("above", 2), ("below", -2)):
+        expected = theory.error + sign * theory.error_std
+        np.testing.assert_allclose(np.array(curves[edge], float), expected, rtol=1e-6, atol=1e-9)
+    look.page.click("#train")
+    look.until("learndyn.done !== undefined")
+    assert "band predicted by the theory (normal test, 8 runs)" in look.page.inner_text("#verdict")
+
+
 def trains(look):
     """Starts a run, and waits for its first rows."""
     look("learndyn.measured.length = 0")
