@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import learndyn as ld
+from learndyn.explorer.controls import Slider
+from learndyn.explorer.pages import PAGES
 
 EVENTS = pathlib.Path(__file__).parents[1] / "records" / "written_by_torch.tfevents"
 # Small, as all of it is computed twice: by the page, and by its code.
@@ -54,6 +56,20 @@ def test_a_page_of_a_system(look, name):
     spec = look("learndyn.view.charts")
     assert all(each["x"]["label"] and each["y"]["label"] for each in spec)
     is_accessible(look)
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_sliders_of_a_page_compile_nothing(look, name):
+    look.go(STATES[name])
+    for control, slider in PAGES[name].controls.items():
+        if isinstance(slider, Slider) and not slider.compiles:
+            low, high = slider.low, slider.high
+            value = low * (high / low) ** 0.4 if slider.log else low + 0.4 * (high - low)
+            look.move(control, int(value) if slider.whole else f"{value:.3g}")
+            look.settle()
+            assert look.page.inner_text("#error") == ""
+            measured = look("learndyn.measured.at(-1)")
+            assert (measured["name"], measured["compiled"]) == (control, 0)
 
 
 @pytest.mark.parametrize("name", OTHERS)
