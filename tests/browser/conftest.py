@@ -23,7 +23,7 @@ collect_ignore_glob = [] if BROWSER else ["test_*.py"]
 ROOT = pathlib.Path(__file__).parents[2]
 SOURCE = str(ROOT / "src")
 AXE = pathlib.Path(__file__).parent / "vendor" / "axe.min.js"
-SECONDS = 90.0  # a page that hangs is found by this
+SECONDS = 200.0  # a page that hangs is found by this
 QUIET_SECONDS = 1.0  # without use of the processor, after which nothing runs any more
 OPTIONS = ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"]
 # A parent in the background ignores interruptions, and so would its child.

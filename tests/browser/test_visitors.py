@@ -18,7 +18,7 @@ from learndyn.explorer.pages import PAGES
 VISITORS, MOVES = 20, 5
 PAUSE = 0.2  # seconds between the moves of a visitor
 ANSWERED = 1.0  # seconds that are promised
-SECONDS = 120.0  # a visitor who is never answered is found by this
+SECONDS = 200.0  # a visitor who is never answered is found by this
 TRY = """address => new Promise(done => {
     const socket = new WebSocket(address);
     socket.onopen = () => done("open");
