@@ -3,9 +3,9 @@
 import json
 import os
 import signal
-import time
 
 import numpy as np
+from tests.browser.promised import soon
 
 import learndyn as ld
 from learndyn.explorer.controls import starts
@@ -13,9 +13,21 @@ from learndyn.explorer.pages import PAGES
 from learndyn.explorer.pages.base import RUNS_KEY
 
 MOVES = 40
-SECONDS = 90.0  # a run that goes on is found by this
+DRAWN, BUSY, STOPPED, LEFT = 0.15, 0.3, 0.5, 1.0  # seconds that are promised
 SMALL = "#committee?K=2&M=2&horizon=20&N=50&runs=3&eta=0.5&std=0.1"
 LONG = "#committee?K=2&M=2&horizon=2000&N=10000&runs=8&eta=0.5&std=0.1"
+# Types a number of units; the milliseconds until the page says that it is computing.
+COMPUTING = """size => new Promise(done => {
+    const state = document.querySelector('#state'), exact = document.querySelector('#v-K');
+    const began = performance.now();
+    new MutationObserver((_, watching) => {
+        if (!state.textContent.includes('computing')) return;
+        watching.disconnect();
+        done(performance.now() - began);
+    }).observe(state, {childList: true, characterData: true, subtree: true});
+    exact.value = size;
+    exact.dispatchEvent(new Event('change'));
+})"""
 
 
 def values_of(look):
@@ -31,17 +43,26 @@ def drawn(look, which=0):
 
 def test_sliders_move_the_theory_and_compile_nothing(look, theory_of):
     look.go("#committee?K=3&M=3")
-    for move, eta in enumerate(np.geomspace(0.1, 2, MOVES)):
-        look.move("eta", f"{eta:.3g}")
+
+    def moved():
+        """The seconds after which 90 % of the moves are drawn."""
+        look("learndyn.measured.length = 0")
+        for eta in np.geomspace(0.1, 2, MOVES):
+            look.move("eta", f"{eta:.3g}")
+            look.settle()
+        moves = look("learndyn.measured")
+        assert len(moves) == MOVES and not any(move["compiled"] for move in moves)
+        return np.percentile([move["ms"] for move in moves], 90) / 1e3
+
+    soon(DRAWN, moved)
+    for eta in (0.123, 0.7, 2):
+        look.move("eta", eta)
         look.settle()
-        if move in (0, MOVES // 2, MOVES - 1):
-            theory = theory_of(values_of(look))[2]
-            np.testing.assert_allclose(drawn(look), theory.error, rtol=1e-6, atol=1e-12)
-            overlap = drawn(look, 1)
-            np.testing.assert_allclose(overlap, theory.R[:, 0, 0], rtol=1e-6, atol=1e-9)
+        theory = theory_of(values_of(look))[2]
+        np.testing.assert_allclose(drawn(look), theory.error, rtol=1e-6, atol=1e-12)
+        overlap = drawn(look, 1)
+        np.testing.assert_allclose(overlap, theory.R[:, 0, 0], rtol=1e-6, atol=1e-9)
     assert values_of(look)["eta"] == 2.0
-    moves = look("learndyn.measured.filter(m => m.name === 'eta')")
-    assert len(moves) == MOVES and not any(move["compiled"] for move in moves)
     for name, value in (("noise", 0.2), ("N", 500), ("horizon", 300), ("key", 3), ("std", 0.1)):
         look.move(name, value)
         look.settle()
@@ -91,39 +112,61 @@ def test_networks_train_on_top_of_the_theory(look, theory_of):
     assert "3 runs" in verdict
 
 
-def test_stop_ends_a_run_and_the_page_goes_on(look):
-    look.go(LONG)
+def test_a_band_is_predicted_and_the_verdict_uses_it(look):
+    look.go("#committee?activation=linear&K=1&M=1&N=500&horizon=20&std=0.5&runs=8&band=true")
+    look.until("!!learndyn.view.charts[0].band")
+    page, values = PAGES["committee"], values_of(look)
+    system = page.system(values)
+    start = ld.start(system, key=values["key"])
+    theory = ld.solve(system, page.times(values), start=start, fluctuations=True)
+    curves = {s["name"]: s["y"] for s in look("learndyn.charts[0].drawn.series")}
+    for edge, sign in (("above", 2), ("below", -2)):
+        expected = theory.error + sign * theory.error_std
+        np.testing.assert_allclose(np.array(curves[edge], float), expected, rtol=1e-6, atol=1e-9)
+    look.page.click("#train")
+    look.until("learndyn.done !== undefined")
+    assert "band predicted by the theory (normal test, 8 runs)" in look.page.inner_text("#verdict")
+
+
+def trains(look):
+    """Starts a run, and waits for its first rows."""
+    look("learndyn.measured.length = 0")
     look.page.click("#train")
     look.until("learndyn.measured.some(m => m.name === 'rows')")
-    look.page.click("#stop")
-    look.until("learndyn.measured.some(m => m.name === 'stopped')")
-    assert look.page.inner_text("#verdict") == "Stopped."
-    assert look.page.is_enabled("#train")
+
+
+def test_stop_ends_a_run_and_the_page_goes_on(look):
+    look.go(LONG)
+
+    def stopped():
+        trains(look)
+        look.page.click("#stop")
+        look.until("learndyn.measured.at(-1).name === 'stopped'")
+        assert look.page.inner_text("#verdict") == "Stopped."
+        assert look.page.is_enabled("#train")
+        return look("learndyn.measured.at(-1).ms") / 1e3
+
+    soon(STOPPED, stopped)
     look.move("eta", 0.7)
     look.settle()
 
 
 def test_a_run_ends_when_its_page_is_closed(looking, explorer):
-    look = looking()
-    look.open(explorer.address)
-    look.go(
-        LONG.replace("runs=8", "runs=64")
-    )  # many networks: by itself it would take many minutes
-    look.page.click("#train")
-    look.until("learndyn.measured.some(m => m.name === 'rows')")
-    look.page.close()
-    end, used, quiet = time.monotonic() + SECONDS, explorer.used(), 0
-    while quiet < 10 and time.monotonic() < end:  # neighbouring sizes may compile for a while
-        time.sleep(0.1)
-        before, used = used, explorer.used()
-        quiet = quiet + 1 if used == before else 0
-    assert quiet == 10
+    def left():
+        look = looking()
+        look.open(explorer.address)
+        look.go(LONG.replace("runs=8", "runs=64"))  # by itself it would take many minutes
+        explorer.rest()  # neighbouring sizes are compiled
+        trains(look)
+        look.page.close()
+        return explorer.rest()
+
+    soon(LEFT, left)
 
 
 def test_a_killed_process_is_replaced_and_the_page_recovers(look, explorer, theory_of):
     look.go(LONG)
-    look.page.click("#train")
-    look.until("learndyn.measured.some(m => m.name === 'rows')")
+    trains(look)
     before = explorer.workers()
     for pid in before:
         os.kill(pid, signal.SIGKILL)
@@ -149,23 +192,18 @@ def test_bad_values_are_refused_in_words(look):
 
 def test_new_sizes_say_that_they_are_computed(look):
     look.go(SMALL)
-    states = look(
-        """new Promise(done => {
-            const states = new Set(), state = document.querySelector('#state');
-            new MutationObserver(() => states.add(state.textContent)).observe(
-                state, {childList: true, characterData: true, subtree: true});
-            const exact = document.querySelector('#v-K');
-            exact.value = '7'; exact.dispatchEvent(new Event('change'));
-            const wait = () => {
-                const busy = document.querySelector('#view').ariaBusy === 'true';
-                if (states.size && !busy) done([...states]); else setTimeout(wait, 20);
-            };
-            setTimeout(wait, 400);
-        })"""
-    )
-    assert any("computing" in state for state in states)
-    assert values_of(look)["K"] == 7
-    assert look("learndyn.charts[1].drawn.series.length") == 7 * 2
+
+    def said():
+        """Asks for a size that nobody has asked for; the seconds until the page says so."""
+        size = sizes.pop()
+        milliseconds = look.page.evaluate(COMPUTING, size)
+        look.settle()
+        assert values_of(look)["K"] == size
+        assert look("learndyn.charts[1].drawn.series.length") == size * 2
+        return milliseconds / 1e3
+
+    sizes = [4, 6, 8, 5, 7]
+    soon(BUSY, said)
 
 
 def test_what_is_compiled_stays_live_while_new_sizes_compile(look, theory_of):

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import learndyn as ld
+from learndyn.explorer.controls import Slider
+from learndyn.explorer.pages import PAGES
 
 EVENTS = pathlib.Path(__file__).parents[1] / "records" / "written_by_torch.tfevents"
 # Small, as all of it is computed twice: by the page, and by its code.
@@ -54,6 +56,20 @@ def test_a_page_of_a_system(look, name):
     spec = look("learndyn.view.charts")
     assert all(each["x"]["label"] and each["y"]["label"] for each in spec)
     is_accessible(look)
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_sliders_of_a_page_compile_nothing(look, name):
+    look.go(STATES[name])
+    for control, slider in PAGES[name].controls.items():
+        if isinstance(slider, Slider) and not slider.compiles:
+            low, high = slider.low, slider.high
+            value = low * (high / low) ** 0.4 if slider.log else low + 0.4 * (high - low)
+            look.move(control, int(value) if slider.whole else f"{value:.3g}")
+            look.settle()
+            assert look.page.inner_text("#error") == ""
+            measured = look("learndyn.measured.at(-1)")
+            assert (measured["name"], measured["compiled"]) == (control, 0)
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -124,17 +140,31 @@ def test_files_that_are_cut_off(look, tmp_path):
     assert "cut off" in look.page.inner_text("#parts")
 
 
-def test_record_and_figure_are_saved(look, tmp_path):
-    look.go(STATES["deep-linear"])
+def saved_by(look, folder):
+    """The two files of a page, by their names."""
     files = []
     look.page.on("download", lambda download: files.append(download))
     look.page.click("#files")
     look.until("learndyn.saved === 2")
     while len(files) < 2:
         look.page.wait_for_timeout(20)
-    saved = {file.suggested_filename: tmp_path / file.suggested_filename for file in files}
+    saved = {file.suggested_filename: folder / file.suggested_filename for file in files}
     for file in files:
         file.save_as(saved[file.suggested_filename])
+    return saved
+
+
+def test_kept_results_are_saved(look, tmp_path):
+    look.go(OTHERS["study"])
+    saved = saved_by(look, tmp_path)
+    kept = EVENTS.parents[2] / "docs" / "results" / "worschech2024scaling" / "fig7"
+    for name in ("claims.json", "figure.png"):
+        assert saved[name].read_bytes() == (kept / name).read_bytes()
+
+
+def test_record_and_figure_are_saved(look, tmp_path):
+    look.go(STATES["deep-linear"])
+    saved = saved_by(look, tmp_path)
     record = ld.load(saved["deep-linear-theory.nc"])
     shown = np.array(look("learndyn.charts[0].drawn.series[0].y"), float)
     np.testing.assert_allclose(record.error, shown, rtol=1e-6, atol=1e-12)

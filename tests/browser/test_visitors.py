@@ -3,19 +3,22 @@
 import asyncio
 import concurrent.futures
 import json
+import time
 import urllib.error
 import urllib.request
 
 import numpy as np
 import tornado.httpclient
 import tornado.websocket
+from tests.browser.promised import soon
 
 from learndyn.explorer.controls import starts
 from learndyn.explorer.pages import PAGES
 
 VISITORS, MOVES = 20, 5
-SMALL = {"K": 2, "M": 2, "horizon": 20, "N": 50, "std": 0.1}
-SECONDS = 120.0  # a visitor who is never answered is found by this
+PAUSE = 0.2  # seconds between the moves of a visitor
+ANSWERED = 1.0  # seconds that are promised
+SECONDS = 200.0  # a visitor who is never answered is found by this
 TRY = """address => new Promise(done => {
     const socket = new WebSocket(address);
     socket.onopen = () => done("open");
@@ -65,37 +68,81 @@ def test_raw_sockets_are_answered_in_words(look):
     look.settle()
 
 
-def test_twenty_visitors_get_their_own_answers(explorer, theory_of):
-    base, token = explorer.address.split("/?token=")
-    cookie = f"learndyn-{base.rpartition(':')[2]}={token}"
-    headers = {"Origin": base, "Cookie": cookie}
-    url = base.replace("http", "ws") + "/socket"
+class Visitor:
+    """An open page, without a browser."""
 
-    async def visit(visitor):
-        request = tornado.httpclient.HTTPRequest(url, headers=headers)
-        socket = await tornado.websocket.websocket_connect(request)
-        curves = {}
-        for move in range(1, MOVES + 1):
-            values = {**starts(PAGES["committee"].controls), **SMALL, "eta": rate(visitor, move)}
-            ask = {"kind": "show", "number": move, "page": "committee", "values": values}
-            await socket.write_message(json.dumps(ask))
-            while True:
-                answer = json.loads(await socket.read_message())
-                assert answer["kind"] != "error", answer
-                if answer["kind"] == "view" and answer["number"] == move:
-                    break
-            curves[move] = answer["view"]["charts"][0]["series"][0]["y"]
-        socket.close()
-        return curves
+    def __init__(self, address):
+        base, token = address.split("/?token=")
+        cookie = f"learndyn-{base.rpartition(':')[2]}={token}"
+        url, headers = base.replace("http", "ws") + "/socket", {"Origin": base, "Cookie": cookie}
+        self.request = tornado.httpclient.HTTPRequest(url, headers=headers)
+
+    async def __aenter__(self):
+        self.socket = await tornado.websocket.websocket_connect(self.request)
+        return self
+
+    async def __aexit__(self, *error):
+        self.socket.close()
+
+    async def ask(self, number, **values):
+        values = {**starts(PAGES["committee"].controls), **values}
+        ask = {"kind": "show", "number": number, "page": "committee", "values": values}
+        await self.socket.write_message(json.dumps(ask))
+
+    async def hear(self, kind):
+        """The next answer of a kind."""
+        while True:
+            answer = json.loads(await self.socket.read_message())
+            assert answer["kind"] != "error", answer
+            if answer["kind"] == kind:
+                return answer
+
+
+def run(*visits):
+    """Runs coroutines at once, in a thread of their own: the browser has a loop in this one."""
 
     async def all_of_them():
-        return await asyncio.wait_for(asyncio.gather(*map(visit, range(VISITORS))), SECONDS)
+        return await asyncio.wait_for(asyncio.gather(*visits), SECONDS)
 
-    rate = lambda visitor, move: 0.1 + 0.02 * visitor + 0.003 * move
-    with concurrent.futures.ThreadPoolExecutor(1) as thread:  # the browser has a loop in this one
-        found = thread.submit(lambda: asyncio.run(all_of_them())).result()
-    assert all(sorted(curves) == list(range(1, MOVES + 1)) for curves in found)
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        return thread.submit(lambda: asyncio.run(all_of_them())).result()
+
+
+def test_twenty_visitors_get_their_own_answers(explorer, theory_of):
+    rate = lambda visitor, move: 0.5 + 0.02 * visitor + 0.003 * move
+    curves = {}
+
+    async def visit(which):
+        times = []
+        async with Visitor(explorer.address) as visitor:
+            for move in range(1, MOVES + 1):
+                began = time.monotonic()
+                await visitor.ask(move, eta=rate(which, move))
+                while (answer := await visitor.hear("view"))["number"] != move:
+                    pass
+                times.append(time.monotonic() - began)
+                curves[which, move] = answer["view"]["charts"][0]["series"][0]["y"]
+                await asyncio.sleep(PAUSE)
+        return times
+
+    soon(ANSWERED, lambda: np.percentile(run(*map(visit, range(VISITORS))), 95))
+    assert len(curves) == VISITORS * MOVES
     for visitor, move in ((0, 1), (7, 3), (19, 5)):
-        values = {**starts(PAGES["committee"].controls), **SMALL, "eta": rate(visitor, move)}
+        values = {**starts(PAGES["committee"].controls), "eta": rate(visitor, move)}
         theory = theory_of(values)[2]
-        np.testing.assert_allclose(found[visitor][move], theory.error, rtol=1e-6, atol=1e-12)
+        np.testing.assert_allclose(curves[visitor, move], theory.error, rtol=1e-6, atol=1e-12)
+
+
+def test_what_is_compiled_is_answered_while_new_sizes_compile(explorer):
+    async def visit():
+        async with Visitor(explorer.address) as visitor:
+            await visitor.ask(1, K=2, M=2)
+            await visitor.hear("view")
+            await visitor.ask(2, K=7, M=5)  # that nobody has asked for
+            await visitor.hear("compiling")
+            for number, eta in enumerate((0.3, 0.4, 0.6), 3):
+                await visitor.ask(number, K=2, M=2, eta=eta)
+                assert (await visitor.hear("view"))["number"] == number  # before that of K = 7
+            assert (await visitor.hear("view"))["number"] == 2
+
+    run(visit())

@@ -4,6 +4,7 @@ import pathlib
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import learndyn as ld
 from learndyn.explorer.controls import starts
@@ -38,6 +39,8 @@ def test_rates_say_whether_spikes_are_catapults(tmp_path):
         rows = "".join(f"{loss},0.1,{critical(step)}\n" for step, loss in enumerate(losses))
         view = shown(tmp_path, "a.csv", f"loss,rate,critical_rate\n{rows}".encode())
         assert len(view.charts) == 2 and words in view.notes[0]
+        always = critical(0) < 0.1  # above the critical rate at every step
+        assert ("says little" in view.notes[0]) == always
 
 
 def test_no_spike_is_thinned_out(tmp_path):
@@ -88,6 +91,9 @@ def test_records_are_read(tmp_path):
     ld.save(recorder.record(), tmp_path / "a.nc")
     view = shown(tmp_path, "a.nc")
     np.testing.assert_allclose(view.charts[0].series[0].y, 1.0 / np.arange(1, 10))
+    assert not view.notes[0].endswith("runs.")
+    ld.save(xr.concat([recorder.record()] * 3, "run"), tmp_path / "runs.nc")
+    assert shown(tmp_path, "runs.nc").notes[0] == "These are the curves of the first of 3 runs."
 
 
 TABLE = "step;train loss\r\n0;3,5\r\n10;1,25\r\n20;1e-1\r\n"

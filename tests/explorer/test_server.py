@@ -228,6 +228,7 @@ def test_visitors_are_counted_and_leave(served):
         sockets = [await client.socket() for _ in range(MOST_VISITORS)]
         refused = await client.socket()
         assert await refused.read_message() is None
+        assert refused.close_reason == f"at most {MOST_VISITORS} visitors"  # which the page shows
         sockets[0].close()
         for _ in range(100):
             if pools[-1].left:

@@ -71,6 +71,16 @@ def test_a_kept_result_with_claims_errata_and_replication(folders):
     assert view.trains and list(view.links.values()) == [{"study": ""}]
 
 
+def test_kept_files_are_saved_as_they_are(folders):
+    asked = lambda study: {**starts(STUDIES.controls), "study": study}
+    kept = STUDIES.kept(asked("bocchi2026escape/equations"), folders)
+    assert [path.name for path in kept] == ["claims.json", "figure.png"]
+    assert shown(folders, study="bocchi2026escape/equations").saves
+    assert not shown(folders, study="bocchi2026escape/fig2").saves
+    for study in ("", "../secret", "bocchi2026escape/fig2"):
+        assert STUDIES.kept(asked(study), folders) == []
+
+
 @pytest.mark.parametrize("study", ["x", "../../etc/passwd", "bocchi2026escape/../x", "os/path"])
 def test_other_names_are_refused(folders, study):
     for ask in (shown, lambda folders, study: train(folders, study)):

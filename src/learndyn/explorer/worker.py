@@ -243,22 +243,23 @@ class Worker:
             self._saving.discard(question.visitor)
 
     def _files(self, question: Question) -> list[dict[str, str]]:
-        """The records of a view as NetCDF, and their figure as PNG."""
+        """The records of a view as NetCDF, and their figure as PNG; or the files that were kept."""
         import learndyn as ld
 
-        shown, (name, values, records) = (
-            PAGES[question.page],
-            self._kept.get(question.visitor, ("", {}, {})),
-        )
+        page, none = PAGES[question.page], ("", {}, {})
+        name, values, records = self._kept.get(question.visitor, none)
         if (name, values) != (question.page, question.values):
-            records = shown.records(question.values, self._folders)
+            records = page.records(question.values, self._folders)
         if not records:
-            raise ValueError("files: got a view without a record; allowed is one that has some")
+            kept = page.kept(question.values, self._folders)
+            if not kept:
+                raise ValueError("files: got a view without a record; allowed is one that has some")
+            return [_file(path) for path in kept]
         with tempfile.TemporaryDirectory() as folder:
             place = pathlib.Path(folder)
             for kind, record in records.items():
                 ld.save(record, place / f"{question.page}-{kind}.nc")
-            figure = shown.figure(question.values, records)
+            figure = page.figure(question.values, records)
             if figure is not None:
                 figure.savefig(place / f"{question.page}.png", dpi=150)
             return [_file(path) for path in sorted(place.iterdir())]

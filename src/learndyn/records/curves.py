@@ -43,7 +43,7 @@ class Logged(NamedTuple):
 
     Attributes:
         curves: name → curve.
-        remark: what is wrong with the file, in a sentence; or empty.
+        remark: what is left out of the file, in a sentence; or empty.
     """
 
     curves: Mapping[str, Curve]
@@ -75,7 +75,7 @@ def read_curves(path: str | os.PathLike[str]) -> Logged:
             found, whole = scalars(path.read_bytes())
             remark = "" if whole else CUT_OFF
         elif path.suffix.lower() == ".nc":
-            found = _record(path)
+            found, remark = _record(path)
         elif path.suffix.lower() in TABLES:
             found = _table(path)
         else:
@@ -101,7 +101,7 @@ def _sorted(steps, values) -> Curve:
     return Curve(steps, values[last])
 
 
-def _record(path: pathlib.Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def _record(path: pathlib.Path) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], str]:
     try:
         record = load(path)
     except ValueError as error:  # the reason stands in brackets
@@ -109,7 +109,11 @@ def _record(path: pathlib.Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     curves = {str(n): v for n, v in record.data_vars.items() if "time" in v.dims}
     first = {n: v.isel(run=0) if "run" in v.dims else v for n, v in curves.items()}
     steps = (record["step"] if "step" in record.coords else record["time"]).values
-    return {n: (steps, v.values) for n, v in first.items() if v.ndim == 1 and v.dtype.kind in "fiu"}
+    found = {
+        n: (steps, v.values) for n, v in first.items() if v.ndim == 1 and v.dtype.kind in "fiu"
+    }
+    runs = record.sizes.get("run", 1)
+    return found, f"These are the curves of the first of {runs} runs." * (runs > 1)
 
 
 def _table(path: pathlib.Path) -> dict[str, tuple[array, array]]:

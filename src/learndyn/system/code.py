@@ -37,7 +37,8 @@ def code_of(
 
     Args:
         system: the system; all of it must be in its JSON form.
-        times: for `solve` and `simulate`; None leaves both out.
+        times: for `solve`, whose theory must cover the system, and `simulate`; None leaves both
+            out.
         key: seed of the start.
         runs: how many networks to train and compare; 0 leaves `simulate` out.
         runs_key: seed of `simulate`.

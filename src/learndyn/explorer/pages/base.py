@@ -86,6 +86,10 @@ class AbstractPage(abc.ABC):
         """The records behind the view."""
         return {}
 
+    def kept(self, values: Values, folders: Mapping[str, str]) -> list[pathlib.Path]:
+        """Files to be saved as they are, where there are no records."""
+        return []
+
     def figure(self, values: Values, records: Mapping[str, "xr.Dataset"]) -> "Figure | None":
         """The figure of these records, to be saved."""
         import learndyn as ld
@@ -162,7 +166,8 @@ class AbstractSystemPage(AbstractPage):
         view.status = f"{theory.attrs['coverage']}: {theory.attrs['coverage_reason']}"
         if ended != "finished":
             when = float(theory["diverged_at"])
-            view.notes.append(f"The theory {ended} at time {when:.4g}: a shorter time shows how.")
+            more = "a lower rate or a shorter time shows more"
+            view.notes.append(f"The theory {ended} at time {when:.4g}: {more}.")
         runs = {"runs": self._number(values), "runs_key": RUNS_KEY, **self.simulating(values)}
         options = {"key": self._key(values), **runs, **self.solving(values)}
         view.code = ld.code_of(system, self.times(values), **options)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 TIME = "time, steps / N"
 DASHES = 3  # kinds of lines
+UNITS: dict[tuple[str, ...], dict[str, str]] = {}  # of landmarks, by activation and their names
 
 
 class Committee(AbstractSystemPage):
@@ -61,9 +62,12 @@ class Committee(AbstractSystemPage):
         import learndyn as ld
 
         found = ld.theory_of(system)
-        known, units = found.landmarks(), found.landmark_units()
+        known = found.landmarks()
+        kind = values["activation"], *known
+        if kind not in UNITS:  # which computes the landmarks once more
+            UNITS[kind] = found.landmark_units()
         view = View(charts=[self._errors(values, theory, known), self._overlaps(theory)])
-        view.tables = [landmarks(known, units)]
+        view.tables = [landmarks(known, UNITS[kind])]
         if (critical := known.get("critical_learning_rate")) is not None:
             beyond = "; η is beyond it" if values["eta"] > critical else ""
             view.hints["eta"] = f"critical at {critical:.3g}{beyond}"

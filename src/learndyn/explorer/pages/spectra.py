@@ -30,8 +30,8 @@ class Spectra(AbstractSystemPage):
     source = "worschech2024scaling, Eqs. 8, 9"
     controls: ClassVar[dict[str, Control]] = {
         "exponent": Slider("exponent β", 0.1, 3, 1),
-        "levels": Choice("levels", ("64", "4", "8", "16", "32", "128"), compiles=True),
-        "dim": Choice("inputs N", ("1024", "256", "4096"), compiles=True),
+        "levels": Choice("levels", ("64", "4", "8", "16", "32", "128")),
+        "dim": Choice("inputs N", ("1024", "256", "4096")),
         "eta": Slider("learning rate η", 0.001, 1, 0.1, log=True),
         "horizon": Slider("time, steps / N", 10, 100000, 1000, whole=True, log=True),
         "key": Slider("seed of the start", 0, 99, 0, whole=True),

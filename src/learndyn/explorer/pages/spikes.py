@@ -13,6 +13,11 @@ CATAPULTS = (
     "catapults: the loss returns by itself. Nothing needs to be done; if they are in the way, take "
     "a lower rate"
 )
+OFTEN = 0.5  # of the stretches, above which a match says little
+WEAK = (
+    ". As η exceeds η_crit most of the time, that says little: in a catapult the norm of the "
+    "tangent kernel drops, too"
+)
 NOISE = (
     "no catapults: batches that pull apart, or examples that stand out. Take a larger batch or a "
     "lower rate, or look at the examples of these steps"
@@ -61,9 +66,10 @@ def _of_spikes(found: "Catapults") -> str:
     if above == 0:
         none = "none with" if count > 1 else "without"
         return f"{many}, {none} η > η_crit on the way up: {NOISE}."
+    weak = WEAK * (match.base > OFTEN)
     chance = f"by chance, {match.base:.0%} of stretches as long have that"
     if above == count:
         whole = "all " * (count > 1)
-        return f"{many}, {whole}with η > η_crit on the way up ({chance}): {CATAPULTS}."
-    some = f"{above} with η > η_crit on the way up ({chance}): {CATAPULTS}"
+        return f"{many}, {whole}with η > η_crit on the way up ({chance}): {CATAPULTS}{weak}."
+    some = f"{above} with η > η_crit on the way up ({chance}): {CATAPULTS}{weak}"
     return f"{many}, {some}. The others: {NOISE}."

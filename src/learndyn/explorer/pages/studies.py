@@ -26,6 +26,7 @@ study.draw(data).savefig("figure.png")
 """
 STATUSES = ("holds", "fails", "open")
 TITLES = {"claim": "Claims", "erratum": "Errata", "finding": "Findings", "theorem": "Theorems"}
+FILES = ("data.nc", "claims.json", "figure.png")
 VERDICTS = ("all", "no claim fails", "a claim fails", "a claim is open", "not kept")
 
 
@@ -55,6 +56,7 @@ class Studies(AbstractPage):
         )
         if values["study"]:
             self._detail(view, values["study"], names, folders)
+            view.saves = bool(self.kept(values, folders))
         else:
             rows = [(name, _title(name), *_tally(kept[name])) for name in listed]
             leads = [{"study": name} for name in listed]
@@ -77,6 +79,12 @@ class Studies(AbstractPage):
         view.tables += list(_claims(json.loads(to_json({}, claims, fails(study, "quick")))))
         return Result(verdict, "; ".join([reason, *bad]), {"data": data}, view)
 
+    def kept(self, values: Values, folders: Mapping[str, str]) -> list[pathlib.Path]:
+        if values["study"] not in _names():
+            return []
+        folder = pathlib.Path(folders["results"]) / values["study"]
+        return [path for path in (folder / name for name in FILES) if path.is_file()]
+
     def figure(self, values: Values, records: Mapping[str, "xr.Dataset"]) -> "Figure | None":
         from learndyn.studies.registry import find
 
@@ -86,7 +94,7 @@ class Studies(AbstractPage):
         name = _known(study, names)
         about = _about(name, view.status)
         view.notes, view.links, view.code = about.notes, about.links, about.code
-        view.trains, view.saves = about.trains, about.saves
+        view.trains = about.trains
         result = _kept(folders, name, "claims.json")
         if not result:
             view.notes.append("No result is kept in this folder.")

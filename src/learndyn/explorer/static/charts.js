@@ -2,7 +2,7 @@
 import {element} from "./controls.js";
 
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const COLOURS = 6, HEIGHT = 340, DASHES = [undefined, [7, 4], [2, 3]];
+const COLOURS = 6, HEIGHT = 340, MOST_DECADES = 6, DASHES = [undefined, [7, 4], [2, 3]];
 export const short = value => value === null ? "none"
   : value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(2).replace(/\.?0*e/, "e") : String(+value.toPrecision(3));
 
@@ -92,8 +92,11 @@ export class Chart {
   }
 
   #options(series, log) {
-    const ink = colour("--ink"), grid = {stroke: colour("--grid"), width: 1}, spec = this.#spec;
-    const axis = (label, logged, size) => ({label, labelSize: 24, size, stroke: ink, grid, ticks: grid,
+    const ink = colour("--ink"), spec = this.#spec;
+    // Over many decades the lines between them would run together.
+    const few = splits => splits.filter(isDecade).length > MOST_DECADES ? splits.map(v => isDecade(v) ? v : null) : splits;
+    const lines = logged => ({stroke: colour("--grid"), width: 1, filter: (_, splits) => logged ? few(splits) : splits});
+    const axis = (label, logged, size) => ({label, labelSize: 24, size, stroke: ink, grid: lines(logged), ticks: lines(logged),
       labelFont: "13px sans-serif", font: "12px sans-serif",
       values: (_, splits) => {
         const sparse = logged && splits.filter(isDecade).length > 1;
@@ -169,7 +172,7 @@ export class Chart {
   #describe(series) {
     const shown = series.filter((s, i) => s.style !== "edge" && (s.style !== "run" || i === 0));
     this.legend.replaceChildren(...(shown.length > 12 ? [] : shown.map(s => {
-      const swatch = element("span", {className: `swatch dash${s.dash ?? 0}`});
+      const swatch = element("span", {className: `swatch ${s.style === "points" ? "dot" : `dash${s.dash ?? 0}`}`});
       swatch.style.borderColor = this.#line(s).stroke;
       return element("span", {}, swatch, s.style === "run" ? `${this.#runs.length} network${this.#runs.length === 1 ? "" : "s"}` : s.name);
     })), ...this.#bandInWords());

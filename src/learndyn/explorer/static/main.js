@@ -127,7 +127,7 @@ const on = {
     at("state").textContent = "ready";
     if (again) ask("ready");
   },
-  gone() { ready = false; endSoftly("The server is gone; trying again…"); },
+  gone(m) { ready = false; endSoftly(`${m.reason}; trying again…`); },
   restarting() { at("state").textContent = "a process has ended; starting another…"; },
   compiling(m) { if (m.number === number) at("state").textContent = "computing: new sizes compile first…"; },
   view(m) {

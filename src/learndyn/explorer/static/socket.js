@@ -17,8 +17,8 @@ export class Connection {
   #connect() {
     this.#socket = new WebSocket(`ws://${location.host}/socket`);
     this.#socket.onmessage = event => this.#heard(JSON.parse(event.data));
-    this.#socket.onclose = () => {
-      this.#heard({kind: "gone", number: 0});
+    this.#socket.onclose = event => {
+      this.#heard({kind: "gone", number: 0, reason: event.reason || "the server is gone"});
       setTimeout(() => this.#connect(), AGAIN_MS);
     };
   }
