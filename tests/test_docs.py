@@ -69,6 +69,19 @@ def test_every_public_function_says_what_it_returns_and_raises(part):
         assert "Raises:" in text or each.__name__ in free, address
 
 
+def test_every_public_class_that_checks_its_arguments_says_what_it_raises(part):
+    """Theories and starts are made by functions, which say so."""
+    made = (ld.theory.AbstractTheory, ld.Start)
+    for address, each in part("names").public().items():
+        if not isinstance(each, type) or issubclass(each, (BaseException, *made)):
+            continue
+        checking = {"__init__", "__check_init__", "__post_init__"} & set(vars(each))
+        # Named tuples, dataclasses and modules without one take what they are given.
+        code = (inspect.unwrap(vars(each)[name]).__code__ for name in checking)
+        own = any(each.co_filename.endswith(".py") for each in code)
+        assert not own or "Raises:" in (inspect.getdoc(each) or ""), address
+
+
 def test_docstrings_become_markup(part):
     plain = part("docstrings").plain
     assert plain("of `f(x)` and `g(x)`.") == "of ``f(x)`` and ``g(x)``."
