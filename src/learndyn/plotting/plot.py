@@ -119,6 +119,15 @@ def curves(
         entries: which entries of the other dimensions; None takes all (for a student-student
             matrix the upper triangle).
         std: the standard deviation that a theory predicts, drawn as a band of ± 2 of them.
+
+    Example:
+        >>> import numpy as np
+        >>> import xarray as xr
+        >>> from learndyn.plotting import curves, panels
+        >>> figure, (axis,) = panels(1)
+        >>> curves(axis, xr.DataArray(np.exp([0.0, -1.0]), {"time": [0, 1]}, name="error"))
+        >>> axis.get_ylabel()
+        'error'
     """
     others = [d for d in values.dims if d not in ("time", "run")]
     chosen = _entries(values, others) if entries is None else entries

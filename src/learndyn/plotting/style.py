@@ -30,6 +30,9 @@ def style() -> Iterator[None]:
 
     The same settings are `learndyn.plotting.learndyn` for `matplotlib.pyplot.style.use`.
 
+    Returns:
+        A context: `with style():` has the settings inside.
+
     Examples:
         >>> import matplotlib
         >>> from learndyn.plotting import style
