@@ -251,8 +251,9 @@ class AbstractSampledRule(AbstractGradientRule):
             network: the student.
 
         Returns:
-            A function of (weights, x, y, source), where x and y are a batch and `source` draws
-            random numbers. It is traced by JAX.
+            A function of (weights, x, y, source), which JAX traces. `source` draws random numbers.
+            x and y are a batch; if `batch` is 1 and the network accepts a single example, as
+            committees and linear layers do, they are one example, without the axis of the batch.
         """
 
     @property
