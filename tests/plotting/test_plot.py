@@ -276,6 +276,19 @@ def test_logarithmic_axes_are_labelled_at_decades_or_by_plain_numbers():
     assert {"0.2", "0.3", "0.4", "0.6"} <= set(labels(two.yaxis, True))
 
 
+def test_axes_of_others_are_labelled_like_ours(pair):
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    axis = figure.subplots()
+    record = pair[0].isel(time=slice(0, 2))
+    record = record.assign(error=record["error"].copy(data=[0.2, 0.7]))
+    ld.plot(record, variables=["error"], ax=axis, log="y")
+    figure.draw_without_rendering()
+    texts = {each.get_text() for each in axis.get_yticklabels(minor=True)}
+    assert {"0.2", "0.3", "0.4", "0.6"} <= texts
+
+
 def test_panels_share_a_legend():
     for count, inside in ((3, True), (4, False)):
         figure, axes = panels(count)

@@ -16,7 +16,7 @@ from matplotlib.patches import Patch
 from learndyn.analysis import mean_and_error
 from learndyn.analysis.compare import is_approximate
 from learndyn.plotting.panels import panels
-from learndyn.plotting.style import color_of, line_of, marker_of, style
+from learndyn.plotting.style import color_of, label_decades, line_of, marker_of, style
 from learndyn.plotting.swept import plot_swept
 from learndyn.records import require_match, require_record
 from learndyn.runtime.checks import instance, one_of, shown
@@ -100,6 +100,9 @@ def plot(
                     shown = each if not wide else each.isel(time=each["time"].values > 0)
                     curves(axis, shown[name], std=shown.get(f"{name}_std"))
             _key(axis, record[name])
+            if ax is not None:  # figures of others do not label their axes when they are drawn
+                label_decades(ax.xaxis)
+                label_decades(ax.yaxis)
         _legend(axes[0] if ax is not None else figure, record, simulation)
     return figure.figure  # of a subfigure, the whole
 

@@ -59,7 +59,7 @@ class StyledFigure(Figure):
                 text.set_fontsize(max(text.get_fontsize(), _settings()["legend.fontsize"]))
                 text.set_text(mathematics(text.get_text()))
             for axis in self.findobj(Axis):
-                _label_decades(axis)
+                label_decades(axis)
             super().draw(renderer)
 
     def savefig(self, *args: Any, **options: Any) -> None:
@@ -74,7 +74,7 @@ class _Plain(LogFormatterSciNotation):
         return f"{x:g}" if super().__call__(x, pos) else ""
 
 
-def _label_decades(axis: Any) -> None:
+def label_decades(axis: Any) -> None:
     """Labels a logarithmic axis at decades only, or, if it has fewer than two, by plain numbers."""
     if axis.get_scale() != "log" or not isinstance(axis.get_minor_formatter(), LogFormatter):
         return
