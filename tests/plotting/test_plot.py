@@ -213,6 +213,15 @@ def test_figures_keep_the_style_and_leave_settings_alone(tmp_path):
     assert before == (matplotlib.rcParams["svg.fonttype"], matplotlib.rcParams["axes.prop_cycle"])
 
 
+def test_a_figure_is_shown_in_a_notebook_without_pyplot():
+    """By IPython, which asks for a picture and its size on the page."""
+    figure, _ = panels(2)
+    picture, shown = figure._repr_png_()
+    assert picture.startswith(b"\x89PNG")
+    width, height = (int.from_bytes(picture[i : i + 4], "big") for i in (16, 20))
+    assert (width, height) == (2 * shown["width"], 2 * shown["height"]) == (1840, 680)
+
+
 def test_no_text_is_smaller_than_that_of_a_legend():
     figure, (axis,) = panels(1)
     axis.plot([0, 1], label="line")

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import io
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -65,6 +66,16 @@ class StyledFigure(Figure):
     def savefig(self, *args: Any, **options: Any) -> None:
         with style():
             super().savefig(*args, **options)
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        """What a notebook shows: sharp, at 100 dots per inch of the page.
+
+        Only figures of pyplot are shown by Jupyter's own means.
+        """
+        content = io.BytesIO()
+        self.savefig(content, format="png", dpi=200)
+        width, height = (round(100 * inches) for inches in self.get_size_inches())
+        return content.getvalue(), {"width": width, "height": height}
 
 
 class _Plain(LogFormatterSciNotation):
