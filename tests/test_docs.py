@@ -98,8 +98,20 @@ def gallery(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [str(DOCS), *sys.path])
         folder = tmp_path_factory.mktemp("gallery")
-        importlib.import_module("_site.gallery").write(DOCS / "results", folder)
+        written = importlib.import_module("_site.gallery")
+        # All thumbnails take seconds; a test makes one of them.
+        patch.setattr(written, "_thumbnail", lambda picture, target: None)
+        written.write(DOCS / "results", folder)
     return folder
+
+
+def test_a_thumbnail_is_small(part, tmp_path):
+    from PIL import Image
+
+    target = tmp_path / "small" / "fig1.webp"
+    part("gallery")._thumbnail(DOCS / "results/bocchi2026escape/fig1/figure.png", target)
+    with Image.open(target) as image:
+        assert max(image.width / 560, image.height / 320) == 1
 
 
 def test_every_study_is_shown(gallery):
