@@ -24,6 +24,7 @@ suppress_warnings = ["myst.header", "toc.not_included"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_class_signature = "mixed"
+autodoc_inherit_docstrings = False  # what all members of a family do stands at their base class
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True  # fields that a text describes are not members a second time
 python_use_unqualified_type_names = True
@@ -51,4 +52,5 @@ def setup(app) -> None:
     """Connects what the site adds."""
     app.connect("builder-inited", generate)
     app.connect("autodoc-process-docstring", docstrings.process, priority=900)
+    app.connect("autodoc-process-bases", docstrings.bases)
     app.connect("missing-reference", docstrings.missing)

@@ -59,7 +59,9 @@ def test_every_public_name_has_an_example(part):
 
 
 def test_every_public_function_says_what_it_returns_and_raises(part):
-    free = {"clock_of", "find_theory", "theories"}  # they raise nothing of their own
+    # They raise nothing of their own.
+    free = {"clock_of", "find_theory", "theories"}
+    free |= {"curves", "legend", "panels", "shared_legend", "style"}
     for address, each in part("names").public().items():
         if not inspect.isfunction(each):
             continue
@@ -67,6 +69,19 @@ def test_every_public_function_says_what_it_returns_and_raises(part):
         nothing = inspect.signature(each).return_annotation in (None, "None")
         assert nothing or "Returns:" in text, address
         assert "Raises:" in text or each.__name__ in free, address
+
+
+def test_every_public_class_that_checks_its_arguments_says_what_it_raises(part):
+    """Theories and starts are made by functions, which say so."""
+    made = (ld.theory.AbstractTheory, ld.Start)
+    for address, each in part("names").public().items():
+        if not isinstance(each, type) or issubclass(each, (BaseException, *made)):
+            continue
+        checking = {"__init__", "__check_init__", "__post_init__"} & set(vars(each))
+        # Named tuples, dataclasses and modules without one take what they are given.
+        code = (inspect.unwrap(vars(each)[name]).__code__ for name in checking)
+        own = any(each.co_filename.endswith(".py") for each in code)
+        assert not own or "Raises:" in (inspect.getdoc(each) or ""), address
 
 
 def test_docstrings_become_markup(part):
@@ -83,8 +98,20 @@ def gallery(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [str(DOCS), *sys.path])
         folder = tmp_path_factory.mktemp("gallery")
-        importlib.import_module("_site.gallery").write(DOCS / "results", folder)
+        written = importlib.import_module("_site.gallery")
+        # All thumbnails take seconds; a test makes one of them.
+        patch.setattr(written, "_thumbnail", lambda picture, target: None)
+        written.write(DOCS / "results", folder)
     return folder
+
+
+def test_a_thumbnail_is_small(part, tmp_path):
+    from PIL import Image
+
+    target = tmp_path / "small" / "fig1.webp"
+    part("gallery")._thumbnail(DOCS / "results/bocchi2026escape/fig1/figure.png", target)
+    with Image.open(target) as image:
+        assert max(image.width / 560, image.height / 320) == 1
 
 
 def test_every_study_is_shown(gallery):

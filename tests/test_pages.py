@@ -12,8 +12,8 @@ DOCS = pathlib.Path(__file__).parents[1] / "docs"
 # Run by tests of their own, which also look at the results.
 ELSEWHERE = {"coverage.md", "formats.md", "instruments.md", "spikes.md", "sweeps.md"}
 SLOW = {
-    "beside.md", "howto/add.md", "howto/frameworks.md", "howto/phase_diagram.md",
-    "howto/predict.md", "theories/mixtures.md",
+    "beside.md", "howto/add.md", "howto/figures.md", "howto/frameworks.md",
+    "howto/phase_diagram.md", "howto/predict.md", "theories/mixtures.md",
 }  # fmt: skip
 # A block, the library that it needs, if any, and the text after it, which is what it prints.
 BLOCK = re.compile(
@@ -78,6 +78,17 @@ def test_a_page_runs(name, tmp_path, monkeypatch):
         printed = output(code, names, promised.startswith(("ValueError: ", "NoTheory: ")))
         if block["printed"] is not None:
             check(printed, promised)
+
+
+def test_the_pictures_of_pages_are_what_their_code_draws():
+    shown = set()
+    for page in pages():
+        text = (DOCS / page.values[0]).read_text("utf-8")
+        text += (DOCS.parent / "README.md").read_text("utf-8") * ("```{include}" in text)
+        for picture in re.findall(r"\]\((?:\.\./)?figures/pages/([\w.]+)\)", text):
+            assert f'savefig("{picture}")' in text, picture
+            shown.add(picture)
+    assert shown == {path.name for path in (DOCS / "figures" / "pages").iterdir()}
 
 
 def test_what_a_page_promises_is_compared():

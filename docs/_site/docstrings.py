@@ -22,6 +22,11 @@ def process(app, what, name, each, options, lines: list[str]) -> None:
             lines[number] = head + colon + plain(rest)
 
 
+def bases(app, name: str, each: type, options, found: list) -> None:
+    """Of what a class is derived from, the nearest that the reference has."""
+    found[:] = [names.base_of(each)]
+
+
 def _field(line: str) -> tuple[str, str, str]:
     """A field such as `:param x: text`, split after its second colon."""
     match = re.match(r"(\s*:[^:]*:)(\s?)(.*)", line)

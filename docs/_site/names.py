@@ -5,6 +5,7 @@ import inspect
 import types
 
 import learndyn as ld
+import learndyn.plotting
 
 # The groups of the top level, by the module that has the object.
 GROUPS = {
@@ -48,6 +49,7 @@ def public() -> dict[str, object]:
     top = {name: getattr(ld, name) for name in ld.__all__ if name != "__version__"}
     rooms = {name: each for name, each in top.items() if isinstance(each, types.ModuleType)}
     found = {f"learndyn.{name}": each for name, each in top.items() if name not in rooms}
+    rooms["plotting"] = learndyn.plotting  # what studies draw with; it is imported by its own name
     known = {id(each) for each in found.values()}
     for room, module in rooms.items():
         for name, each in exported(module).items():
@@ -83,3 +85,9 @@ def kind_of(each: object) -> str:
     if inspect.isclass(each):
         return "autoexception" if issubclass(each, BaseException) else "autoclass"
     return "autofunction" if callable(each) else "autodata"
+
+
+def base_of(each: type) -> type | None:
+    """The nearest public class that a class is derived from."""
+    known = {id(other) for other in public().values()}
+    return next((base for base in each.__mro__[1:] if id(base) in known), None)

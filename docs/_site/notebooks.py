@@ -26,7 +26,7 @@ KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name
 def write(docs: pathlib.Path, folder: pathlib.Path) -> None:
     """Writes a notebook per example and per page with code, and the page that lists them."""
     folder.mkdir(parents=True, exist_ok=True)
-    names: dict[str, list[str]] = {"examples": [], "pages": []}
+    names: dict[str, list[tuple[str, str]]] = {"examples": [], "pages": []}
     for path in sorted((docs.parent / "examples").glob("*.py")):
         picture = docs / "figures" / "examples" / f"{path.stem}.png"
         names["examples"].append(_saved(of_example(path, picture), folder / "examples", path.stem))
@@ -113,19 +113,21 @@ def _commented(text: str) -> str:
     return "\n".join(["# %% [markdown]", f"# # {title}", *(f"# {x}" for x in rest.splitlines())])
 
 
-def _saved(notebook: nbformat.NotebookNode, folder: pathlib.Path, name: str) -> str:
+def _saved(notebook: nbformat.NotebookNode, folder: pathlib.Path, name: str) -> tuple[str, str]:
+    """Writes a notebook; returns its name and its title."""
     folder.mkdir(parents=True, exist_ok=True)
     notebook.metadata = nbformat.from_dict(KERNEL)
     for number, cell in enumerate(notebook.cells):
         cell.id, cell.metadata = f"cell-{number}", {}
     nbformat.validate(notebook)
     nbformat.write(notebook, folder / f"{name}.ipynb")
-    return name
+    title = notebook.cells[0].source.partition("\n")[0].removeprefix("# ")
+    return name, title if folder.name == "pages" else name.replace("_", " ")
 
 
-def _index(names: dict[str, list[str]]) -> Iterator[str]:
+def _index(names: dict[str, list[tuple[str, str]]]) -> Iterator[str]:
     yield "# Notebooks\n\nThe examples and the pages of this site as notebooks to download, with"
     yield "the pictures and results shown here. They are written when the site is built."
     for title, found in names.items():
         yield f"\n## {title.capitalize()}\n"
-        yield from (f"- {{download}}`{title}/{name}.ipynb`" for name in found)
+        yield from (f"- {{download}}`{text} <{title}/{name}.ipynb>`" for name, text in found)

@@ -2,6 +2,7 @@
 
 import inspect
 import pathlib
+from typing import Any
 
 from . import names
 
@@ -31,11 +32,11 @@ def _page(title: str, members: dict[str, object]) -> str:
     return _heading(title) + "\n".join(_entry(*item) for item in ordered)
 
 
-def _entry(address: str, each: object) -> str:
+def _entry(address: str, each: Any) -> str:
     kind = names.kind_of(each)
     lines = [f".. {kind}:: {address}"]
     if kind == "autoclass":
-        lines.append("   :members:")
+        lines += ["   :members:"] + ["   :show-inheritance:"] * bool(names.base_of(each))
     if kind == "autodata":
         lines.append("   :no-value:")
     return "\n".join(lines) + "\n"

@@ -1,5 +1,7 @@
 """One battery over every network and every law of initialisation."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -7,6 +9,14 @@ import learndyn as ld
 from learndyn import testing
 
 TARGET = np.array([[1.2, 0.3, -0.4], [0.1, 0.9, 0.5]])
+
+
+def own_init(key):
+    return {"w": jax.random.normal(key, (3, 2)), "shift": jnp.zeros(())}
+
+
+def own_apply(weights, x):
+    return jnp.tanh(ld.tap("node", x @ weights["w"])) + weights["shift"]
 
 
 def twin(expand, network):
@@ -32,6 +42,8 @@ NETWORKS = {
     "graph": ld.DAG([(0, 3), (1, 3), (1, 4), (2, 4), (3, 5), (2, 5), (4, 6)], "tanh"),
     "linear twin": twin(ld.linearise, ld.MLP([3, 4, 2], "relu", bias=True)),
     "quadratic twin": twin(ld.quadratic, ld.DeepLinear([3, 4, 2])),
+    "own": ld.Network(own_init, own_apply),
+    "own, of a shape": ld.Network(own_init, own_apply, shape=(3,)),
 }
 IMAGES = {
     "convolutional": ld.CNN([3, 2], 3, 2, "swish", bias=True, stride=2),
@@ -56,9 +68,9 @@ def test_battery(network, check):
     check(network, shape_of(network), TARGET)
 
 
-def test_another_dimension_fits_a_committee_alone():
+def test_another_dimension_fits_committees_and_functions_without_a_shape():
     for network in ALL.values():
-        if isinstance(network, ld.Committee):
+        if isinstance(network, ld.Committee) or network is ALL["own"]:
             network.check_input((7,))
         else:
             with pytest.raises(ValueError, match=r"\A[^\n]*allowed[^\n]*\Z"):

@@ -213,6 +213,15 @@ def test_figures_keep_the_style_and_leave_settings_alone(tmp_path):
     assert before == (matplotlib.rcParams["svg.fonttype"], matplotlib.rcParams["axes.prop_cycle"])
 
 
+def test_a_figure_is_shown_in_a_notebook_without_pyplot():
+    """By IPython, which asks for a picture and its size on the page."""
+    figure, _ = panels(2)
+    picture, shown = figure._repr_png_()
+    assert picture.startswith(b"\x89PNG")
+    width, height = (int.from_bytes(picture[i : i + 4], "big") for i in (16, 20))
+    assert (width, height) == (2 * shown["width"], 2 * shown["height"]) == (1840, 680)
+
+
 def test_no_text_is_smaller_than_that_of_a_legend():
     figure, (axis,) = panels(1)
     axis.plot([0, 1], label="line")
@@ -274,6 +283,19 @@ def test_logarithmic_axes_are_labelled_at_decades_or_by_plain_numbers():
     assert {"2", "3"} <= set(labels(one.xaxis, True)) and "1" in labels(one.xaxis, False)
     assert not any(labels(one.yaxis, True)) and any("10^" in t for t in labels(one.yaxis, False))
     assert {"0.2", "0.3", "0.4", "0.6"} <= set(labels(two.yaxis, True))
+
+
+def test_axes_of_others_are_labelled_like_ours(pair):
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    axis = figure.subplots()
+    record = pair[0].isel(time=slice(0, 2))
+    record = record.assign(error=record["error"].copy(data=[0.2, 0.7]))
+    ld.plot(record, variables=["error"], ax=axis, log="y")
+    figure.draw_without_rendering()
+    texts = {each.get_text() for each in axis.get_yticklabels(minor=True)}
+    assert {"0.2", "0.3", "0.4", "0.6"} <= texts
 
 
 def test_panels_share_a_legend():

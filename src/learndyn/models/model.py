@@ -44,6 +44,10 @@ class Model(eqx.Module):
         network: the function.
         weights: its weights; writeable NumPy arrays are copied.
 
+    Raises:
+        ValueError: for what is not a network, and for weights that are not arrays of real
+            numbers.
+
     Example:
         >>> import numpy as np
         >>> import learndyn as ld

@@ -28,6 +28,10 @@ class Network(AbstractNetwork):
         linear: whether outputs are linear in the weights, up to a constant; the theory of such
             networks then covers it (it checks that this is true).
 
+    Raises:
+        ValueError: for an `init` or `apply` that is not a function, and for a shape with
+            negative numbers.
+
     Example:
         >>> import equinox as eqx, jax
         >>> import learndyn as ld

@@ -16,6 +16,14 @@ def legend(axis: Axes, styles: Mapping[str, Mapping[str, Any]] | None = None, **
         styles: label → properties of a `Line2D`, such as `{"ls": ":"}`; `{"marker": "o"}` is a
             marker without a line.
         options: options of `Axes.legend`.
+
+    Example:
+        >>> from learndyn.plotting import legend, panels
+        >>> figure, (axis,) = panels(1)
+        >>> lines = axis.plot([0, 1], label="theory")
+        >>> legend(axis, {"runs": {"marker": "o"}})
+        >>> [text.get_text() for text in axis.get_legend().get_texts()]
+        ['theory', 'runs']
     """
     for label, style in (styles or {}).items():
         line = "none" if "marker" in style else "-"
@@ -32,6 +40,14 @@ def shared_legend(
         axes: the panels, of one figure; legends of their own are taken off.
         styles: as for `legend`.
         options: options of the legend.
+
+    Example:
+        >>> from learndyn.plotting import panels, shared_legend
+        >>> figure, axes = panels(2)
+        >>> lines = [axis.plot([0, 1], label="theory") for axis in axes]
+        >>> shared_legend(axes)
+        >>> len(figure.legends)
+        1
     """
     legend(axes[0], styles)
     shown: dict[str, Any] = {}

@@ -24,6 +24,13 @@ def panels(count: int, *, columns: int = 2, size: tuple[float, float] = (4.6, 3.
 
     Returns:
         The figure and the list of axes.
+
+    Example:
+        >>> from learndyn.plotting import panels
+        >>> figure, (left, right) = panels(2)
+        >>> lines = left.plot([0, 1], [1, 0])
+        >>> figure.get_size_inches().tolist()
+        [9.2, 3.4]
     """
     columns = min(columns, count, COLUMNS)
     rows = -(-count // columns)

@@ -16,7 +16,7 @@ from matplotlib.patches import Patch
 from learndyn.analysis import mean_and_error
 from learndyn.analysis.compare import is_approximate
 from learndyn.plotting.panels import panels
-from learndyn.plotting.style import color_of, line_of, marker_of, style
+from learndyn.plotting.style import color_of, label_decades, line_of, marker_of, style
 from learndyn.plotting.swept import plot_swept
 from learndyn.records import require_match, require_record
 from learndyn.runtime.checks import instance, one_of, shown
@@ -100,6 +100,9 @@ def plot(
                     shown = each if not wide else each.isel(time=each["time"].values > 0)
                     curves(axis, shown[name], std=shown.get(f"{name}_std"))
             _key(axis, record[name])
+            if ax is not None:  # figures of others do not label their axes when they are drawn
+                label_decades(ax.xaxis)
+                label_decades(ax.yaxis)
         _legend(axes[0] if ax is not None else figure, record, simulation)
     return figure.figure  # of a subfigure, the whole
 
@@ -119,6 +122,15 @@ def curves(
         entries: which entries of the other dimensions; None takes all (for a student-student
             matrix the upper triangle).
         std: the standard deviation that a theory predicts, drawn as a band of ± 2 of them.
+
+    Example:
+        >>> import numpy as np
+        >>> import xarray as xr
+        >>> from learndyn.plotting import curves, panels
+        >>> figure, (axis,) = panels(1)
+        >>> curves(axis, xr.DataArray(np.exp([0.0, -1.0]), {"time": [0, 1]}, name="error"))
+        >>> axis.get_ylabel()
+        'error'
     """
     others = [d for d in values.dims if d not in ("time", "run")]
     chosen = _entries(values, others) if entries is None else entries

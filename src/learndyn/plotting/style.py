@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import io
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -30,6 +31,9 @@ def style() -> Iterator[None]:
 
     The same settings are `learndyn.plotting.learndyn` for `matplotlib.pyplot.style.use`.
 
+    Returns:
+        A context: `with style():` has the settings inside.
+
     Examples:
         >>> import matplotlib
         >>> from learndyn.plotting import style
@@ -56,12 +60,22 @@ class StyledFigure(Figure):
                 text.set_fontsize(max(text.get_fontsize(), _settings()["legend.fontsize"]))
                 text.set_text(mathematics(text.get_text()))
             for axis in self.findobj(Axis):
-                _label_decades(axis)
+                label_decades(axis)
             super().draw(renderer)
 
     def savefig(self, *args: Any, **options: Any) -> None:
         with style():
             super().savefig(*args, **options)
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        """What a notebook shows: sharp, at 100 dots per inch of the page.
+
+        Only figures of pyplot are shown by Jupyter's own means.
+        """
+        content = io.BytesIO()
+        self.savefig(content, format="png", dpi=200)
+        width, height = (round(100 * inches) for inches in self.get_size_inches())
+        return content.getvalue(), {"width": width, "height": height}
 
 
 class _Plain(LogFormatterSciNotation):
@@ -71,7 +85,7 @@ class _Plain(LogFormatterSciNotation):
         return f"{x:g}" if super().__call__(x, pos) else ""
 
 
-def _label_decades(axis: Any) -> None:
+def label_decades(axis: Any) -> None:
     """Labels a logarithmic axis at decades only, or, if it has fewer than two, by plain numbers."""
     if axis.get_scale() != "log" or not isinstance(axis.get_minor_formatter(), LogFormatter):
         return

@@ -54,6 +54,15 @@ def plot_swept(
 
     Raises:
         ValueError: for names that the data do not have.
+
+    Example:
+        >>> import numpy as np
+        >>> import xarray as xr
+        >>> from learndyn.plotting import plot_swept
+        >>> axes = {"eta": [0.1, 0.2, 0.4], "units": [2, 3]}
+        >>> data = xr.Dataset({"error": (("eta", "units"), np.ones((3, 2)))}, axes)
+        >>> plot_swept(data, x="eta", y="units").axes[0].get_xlabel()
+        'eta'
     """
     instance("record", data, xr.Dataset, "a Dataset of a sweep")
     named = {"x": x, "y": y, "color": color}

@@ -49,6 +49,9 @@ class Watched(AbstractStepProbe):
     Args:
         s: number of eigenvectors, up to examples × outputs.
 
+    Raises:
+        ValueError: if `s` is not a positive integer.
+
     Example:
         >>> import numpy as np
         >>> import learndyn as ld

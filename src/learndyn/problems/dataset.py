@@ -43,6 +43,10 @@ class Dataset(AbstractProblem):
         test: (x, y) on which the loss is measured as well.
         validation: as `test`.
 
+    Raises:
+        ValueError: for numbers that are not finite, targets that fit neither the inputs nor
+            the loss, sets of other shapes, and both `loss` and `loss_scale`.
+
     Example:
         >>> import learndyn as ld
         >>> data = ld.Dataset([[1.0, 0.0], [0.0, 1.0]], [1.0, -1.0], loss_scale=1.0)

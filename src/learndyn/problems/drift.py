@@ -26,6 +26,9 @@ class Drift(Value):
         diffusion: δ, per α.
         rotation: ω, in radians per α; every level of the inputs then has an even dimension.
 
+    Raises:
+        ValueError: unless exactly one of both is given, and it is positive.
+
     Example:
         >>> import learndyn as ld
         >>> teacher = ld.Committee(1, "linear")

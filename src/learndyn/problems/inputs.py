@@ -22,6 +22,10 @@ class Gaussian(Value):
         frame: an orthogonal matrix (N, N) whose columns are the eigenvectors of the
             covariance; None for the eigenbasis itself.
 
+    Raises:
+        ValueError: for another spectrum, and for a frame that is not an orthogonal matrix
+            of its size.
+
     Example:
         >>> import learndyn as ld
         >>> ld.Gaussian(ld.Spectrum([2.0, 0.5], counts=[10, 20])).dim

@@ -85,6 +85,9 @@ class SquaredLoss(AbstractLoss):
     Args:
         scale: the factor, 1/2 by default.
 
+    Raises:
+        ValueError: if `scale` is not positive.
+
     Example:
         >>> import learndyn as ld
         >>> ld.SquaredLoss(1 / 3)  # PyTorch's mean over three outputs
@@ -113,6 +116,9 @@ class CrossEntropy(AbstractLoss):
     Args:
         ignore_index: a label whose examples are ignored: their loss is 0, and the mean is over the
             others, as in PyTorch. A batch of only such examples has loss 0. None ignores nothing.
+
+    Raises:
+        ValueError: for an `ignore_index` that is not an integer.
 
     Example:
         >>> import learndyn as ld

@@ -73,6 +73,9 @@ class Hinge(AbstractMarginLoss):
     Args:
         margin: the margin from which on an example costs nothing; 0 is the loss of the perceptron.
 
+    Raises:
+        ValueError: for a negative margin.
+
     Example:
         >>> import numpy as np
         >>> import learndyn as ld

@@ -29,6 +29,10 @@ class Commuting(Value):
         frame: an orthogonal matrix (N, N) whose columns are the common eigenvectors, those of the
             first level first; None for the eigenbasis itself.
 
+    Raises:
+        ValueError: for variances that are not positive, counts that do not fit them, or a
+            frame that is not orthogonal.
+
     Example:
         >>> import learndyn as ld
         >>> apart = ld.Commuting([[1.0, 0.5], [0.5, 1.0]], counts=[100, 200])
@@ -65,6 +69,10 @@ class Mixture(Value):
             the same eigenbasis; variances of the coordinates, (clusters, N); covariance matrices
             (clusters, N, N); or `Commuting`, which the others become if they commute.
         weights: the probabilities of the clusters, up to a common factor; None for equal ones.
+
+    Raises:
+        ValueError: for means, covariances and weights whose numbers or dimensions do not
+            agree, and for weights that are not positive.
 
     Example:
         >>> import learndyn as ld
@@ -201,6 +209,10 @@ class LabelledMixture(AbstractProblem):
         label_noise: standard deviation of the noise on y.
         loss: a loss; None is `SquaredLoss(loss_scale)`.
         loss_scale: factor of the squared error, 1/2 by default.
+
+    Raises:
+        ValueError: for targets that fit neither the clusters nor the loss, negative noise,
+            and both `loss` and `loss_scale`.
 
     Example:
         >>> import learndyn as ld

@@ -19,6 +19,10 @@ class Spectrum(Value):
         values: positive eigenvalues λ_l, in descending order.
         counts: multiplicities N_l, positive integers; their sum is the dimension N.
 
+    Raises:
+        ValueError: for eigenvalues that are not positive and descending, and multiplicities
+            that are not one positive integer for each.
+
     Example:
         >>> import learndyn as ld
         >>> ld.Spectrum([2.0, 0.5], counts=[10, 20]).dim

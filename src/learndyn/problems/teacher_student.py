@@ -37,6 +37,10 @@ class TeacherStudent(AbstractProblem):
         loss_scale: factor of the squared error, 1/2 by default.
         drift: how the teacher, a `Committee`, moves after every step; None is a teacher at rest.
 
+    Raises:
+        ValueError: for inputs, a teacher or a drift of another kind, inputs that the
+            teacher cannot take, negative noise, and both `loss` and `loss_scale`.
+
     Example:
         >>> import learndyn as ld
         >>> teacher = ld.Committee(2, "erf", init=ld.Orthonormal(1.0))

@@ -131,10 +131,25 @@ class AbstractRule(Value):
         return 0
 
     def check_problem(self, problem: AbstractProblem) -> None:
-        """Raises a ValueError if the rule cannot draw examples from a problem."""
+        """Refuses problems that the rule cannot draw examples from.
+
+        Args:
+            problem: where examples come from.
+
+        Raises:
+            ValueError: in one line that says what is allowed.
+        """
 
     def check_network(self, problem: AbstractProblem, network: AbstractNetwork) -> None:
-        """Raises a ValueError if the rule cannot train a network."""
+        """Refuses networks that the rule cannot train.
+
+        Args:
+            problem: where examples come from.
+            network: the student.
+
+        Raises:
+            ValueError: in one line that says what is allowed.
+        """
 
 
 class AbstractGradientRule(AbstractRule):
@@ -162,7 +177,16 @@ class AbstractGradientRule(AbstractRule):
     ) -> Gradients:
         """The rule's estimator of gradients, which is independent of the learning rate.
 
-        `batch` and `sampling` replace the rule's own unless they are None.
+        Args:
+            problem: where examples come from.
+            network: the student.
+            teacher: the teacher's weights.
+            dtype: precision of the weights.
+            batch: in place of the rule's own; None keeps it.
+            sampling: in place of the rule's own; None keeps it.
+
+        Returns:
+            The memory, and a function that estimates gradient and loss.
         """
 
     def bind(
@@ -221,7 +245,17 @@ class AbstractSampledRule(AbstractGradientRule):
     def estimate(
         self, problem: AbstractProblem, network: AbstractNetwork
     ) -> Callable[[Weights, Array, Array, Source], Weights]:
-        """The gradient for given examples, as a function of (weights, x, y, source)."""
+        """The gradient for given examples.
+
+        Args:
+            problem: has the loss: `problem.mean_loss(network, weights, x, y)`.
+            network: the student.
+
+        Returns:
+            A function of (weights, x, y, source), which JAX traces. `source` draws random numbers.
+            x and y are a batch; if `batch` is 1 and the network accepts a single example, as
+            committees and linear layers do, they are one example, without the axis of the batch.
+        """
 
     @property
     def samples(self) -> bool:
@@ -282,7 +316,19 @@ class AbstractDeterministicRule(AbstractGradientRule):
     def velocity(
         self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights
     ) -> Velocity:
-        """d weights / d (learning rate × steps), as a function of the weights."""
+        """d weights / d (learning rate × steps).
+
+        Args:
+            problem: where examples come from.
+            network: the student.
+            teacher: the teacher's weights.
+
+        Returns:
+            A function of the weights. It is traced by JAX.
+
+        Raises:
+            ValueError: if it needs a population loss that has no closed form.
+        """
 
     @property
     def samples(self) -> bool:

@@ -42,6 +42,10 @@ class CatapultSchedule(AbstractRule):
             larger for relu networks.
         every: steps between two measurements of η_crit, each of which computes one tangent kernel.
 
+    Raises:
+        ValueError: for a rule that has momentum or is no gradient with a rate, for `times`
+            outside 1 to `limit`, and for counts that are not positive integers.
+
     Example:
         >>> import learndyn as ld
         >>> ld.CatapultSchedule(ld.GradientDescent(0.1), catapults=3).times.item()

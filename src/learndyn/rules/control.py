@@ -62,6 +62,10 @@ class CatapultControl(Value):
         period: steps of a cycle; None raises the rate and keeps it.
         limit: the rate from which on training diverges, in units of η_crit.
 
+    Raises:
+        ValueError: for `times` outside 1 to `limit`, a rate that is not positive, and
+            counts that are not positive integers.
+
     Example:
         >>> import learndyn as ld
         >>> control = ld.rules.CatapultControl(1.0, times=1.5, rest=2)

@@ -62,6 +62,10 @@ class SGD(AbstractSampledRule):
             is no momentum.
         nesterov: whether w ← w − η (d + β v) instead, as in optax and PyTorch.
 
+    Raises:
+        ValueError: for a rate, batch, decay or momentum that is not allowed, such as a
+            negative one.
+
     Example:
         >>> import learndyn as ld
         >>> ld.SGD(0.5, batch=10)
@@ -153,6 +157,10 @@ class GradientDescent(AbstractDeterministicRule):
         momentum: as in `SGD`.
         nesterov: as in `SGD`.
         decay: as in `SGD`.
+
+    Raises:
+        ValueError: for a rate that is not positive, or a momentum or decay that is not
+            allowed.
 
     Example:
         >>> import learndyn as ld

@@ -44,6 +44,10 @@ class KFAC(AbstractCurvatureRule):
             (that of G); "levenberg" is (A ⊗ G + ε)⁻¹, which exact blocks always use.
         clip: the largest norm of one update, over all weights; None does not clip.
 
+    Raises:
+        ValueError: for a rate that is not positive, or a damping, form or clip that is not
+            allowed.
+
     Example:
         >>> import learndyn as ld
         >>> rule = ld.KFAC(0.1, damping=1e-3)

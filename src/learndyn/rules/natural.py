@@ -54,6 +54,10 @@ class NaturalGradient(AbstractCurvatureRule):
     matrices without damping, need the eigenvalues, which takes much longer. With `blocks` the
     Jacobian itself is computed, and the kernel of each layer.
 
+    Raises:
+        ValueError: for a rate that is not positive, a power outside 0 to 1, or another
+            argument that is not allowed.
+
     Example:
         >>> import learndyn as ld
         >>> rule = ld.NaturalGradient(0.1, power=0.5, damping=1e-3)

@@ -48,6 +48,10 @@ class Optax(AbstractRule):
         estimator: a rule that provides the gradient, whatever its learning rate; None is
             backpropagation.
 
+    Raises:
+        ValueError: for what is not an optax transformation, an estimator that has momentum
+            or is no gradient with a rate, and `sampling="epochs"` without a batch.
+
     Example:
         >>> import optax
         >>> import learndyn as ld

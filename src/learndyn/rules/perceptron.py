@@ -81,6 +81,9 @@ class Hebb(AbstractPerceptronRule):
         batch: number of examples per step, over which a step is averaged.
         sampling: how examples of a data set are drawn, as in `SGD`.
 
+    Raises:
+        ValueError: for a rate, a batch or a way of sampling that is not allowed.
+
     Example:
         >>> import learndyn as ld
         >>> teacher, student = ld.Committee(1, "sign"), ld.Committee(1, "linear")
@@ -107,6 +110,9 @@ class Perceptron(AbstractPerceptronRule):
         batch: number of examples per step, over which a step is averaged.
         sampling: how examples of a data set are drawn, as in `SGD`.
 
+    Raises:
+        ValueError: for a rate, a batch or a way of sampling that is not allowed.
+
     Example:
         >>> import learndyn as ld
         >>> ld.Perceptron(0.5)
@@ -130,6 +136,9 @@ class AdaTron(AbstractPerceptronRule):
         learning_rate: η: a number, or a function of the step number.
         batch: number of examples per step, over which a step is averaged.
         sampling: how examples of a data set are drawn, as in `SGD`.
+
+    Raises:
+        ValueError: for a rate, a batch or a way of sampling that is not allowed.
 
     Example:
         >>> import learndyn as ld

@@ -51,6 +51,10 @@ class NodePerturbation(AbstractSampledRule):
         shared: whether all examples of a step share the same ξ, each with its own s.
         sampling: how examples of a data set are drawn, as in `SGD`.
 
+    Raises:
+        ValueError: for a rate or `sigma` that is not positive, counts that are not positive
+            integers, or an unknown sampling.
+
     Example:
         >>> import learndyn as ld
         >>> rule = ld.NodePerturbation(1e-3, sigma=0.01, perturbations=4)

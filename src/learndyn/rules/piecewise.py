@@ -27,6 +27,10 @@ class Piecewise(AbstractRule):
         steps: increasing numbers of the steps that are the first with another rate.
         rates: the learning rates from these steps on.
 
+    Raises:
+        ValueError: for a rule without a constant rate, steps that do not increase, and
+            rates that are not one per step and positive.
+
     Example:
         >>> import learndyn as ld
         >>> ld.Piecewise(ld.GradientDescent(0.1), steps=[100], rates=[0.01]).rates.tolist()

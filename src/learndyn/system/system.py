@@ -22,6 +22,10 @@ class System(Value):
         network: the student.
         rule: how its weights change.
 
+    Raises:
+        ValueError: for arguments of another kind, and for a problem, a network and a rule
+            that do not fit: the message says which, and what is allowed.
+
     Example:
         >>> import learndyn as ld
         >>> teacher = ld.Committee(1, "erf")

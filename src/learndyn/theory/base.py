@@ -126,7 +126,14 @@ class AbstractTheory(Value):
     @classmethod
     @abc.abstractmethod
     def covers(cls, system: System) -> Coverage:
-        """Whether this theory covers the system: exactly, approximately or not, and why."""
+        """Whether this theory covers the system: exactly, approximately or not, and why.
+
+        Args:
+            system: any system; its network may be of another kind than the theory's.
+
+        Returns:
+            A `Coverage`, whose reason `NoTheory` and `theory_of` show.
+        """
 
     @classmethod
     def natural_clock(cls, system: System) -> Clock | None:
@@ -138,6 +145,12 @@ class AbstractTheory(Value):
 
         By default, weights are sampled and projected. Override this to sample the state directly,
         at a cost that is independent of the dimension.
+
+        Args:
+            key: seed of NumPy's generator.
+
+        Returns:
+            The state, and a function without arguments that returns weights and teacher with it.
         """
         if hasattr(self, "draw"):
             old = "AbstractTheory.draw: got a method of that name; call it `sample` instead"
@@ -147,7 +160,15 @@ class AbstractTheory(Value):
         return self.project(weights, teacher), Given(weights, teacher)
 
     def covers_start(self, state: State, realise: Realise) -> Coverage:
-        """Whether this theory covers this start; `realise()` returns its weights and teacher."""
+        """Whether this theory covers this start; by default, as it covers the system.
+
+        Args:
+            state: where the trajectory begins.
+            realise: returns its weights and teacher, for theories that depend on them.
+
+        Returns:
+            A `Coverage`.
+        """
         return self.covers(self.system)
 
     def resolved(self, states: Sequence[State], accuracy: Number | None = None) -> "AbstractTheory":
@@ -175,19 +196,53 @@ class AbstractTheory(Value):
 
     @abc.abstractmethod
     def as_state(self, state: State) -> State:
-        """The argument as a state of this theory, or a ValueError that says what is wrong."""
+        """The argument as a state of this theory.
+
+        Args:
+            state: what a user gave as a state.
+
+        Returns:
+            The state.
+
+        Raises:
+            ValueError: for what is not a state of the system, in one line that says why.
+        """
 
     @abc.abstractmethod
     def project(self, weights: Weights, teacher: Weights) -> State:
-        """The state that these weights have."""
+        """The state that these weights have.
+
+        Args:
+            weights: those of the student.
+            teacher: those of the teacher; an empty tuple without one.
+
+        Returns:
+            The state.
+        """
 
     def realise(self, state: State, key: int) -> tuple[Weights, Weights] | Refused:
-        """Weights and teacher (float64) that have this state: an inverse of `project`."""
+        """Weights and teacher (float64) that have this state: an inverse of `project`.
+
+        Args:
+            state: the state.
+            key: seed for what the state leaves open.
+
+        Returns:
+            Both, or `Refused` with the reason.
+        """
         return Refused(f"the {self.name} theory cannot construct weights from a state")
 
     @abc.abstractmethod
     def dynamics(self, order: str) -> Flow | Map | Refused:
-        """The equation of motion of the state at an order, or why there is none."""
+        """The equation of motion of the state at an order.
+
+        Args:
+            order: one of `orders`.
+
+        Returns:
+            A `Flow` or a `Map`, whose numbers are fields, so that they are not compiled in; or
+            `Refused` with the reason.
+        """
 
     def clock(self, order: str) -> Clock:
         """The clock of the dynamics at an order; override it where dynamics cost much."""
@@ -195,7 +250,14 @@ class AbstractTheory(Value):
         return STEPS if isinstance(dynamics, Refused) else dynamics.clock
 
     def noise(self, order: str) -> Noise | Spread | Refused:
-        """How the state fluctuates about its flow; or how observables scatter, if a map says so."""
+        """How the state fluctuates about its flow; or how observables scatter, if a map says so.
+
+        Args:
+            order: one of `orders`.
+
+        Returns:
+            What `solve(fluctuations=True)` needs, or `Refused` with the reason.
+        """
         return Refused(f"the {self.name} theory states no diffusion")
 
     def chain(self) -> AbstractChain | Refused:
@@ -216,11 +278,33 @@ class AbstractTheory(Value):
         return jax.tree.unflatten(tree, [part.reshape(np.shape(leaf)) for part, leaf in pairs])
 
     def drift(self, state: State, order: str = "") -> State:
-        """Same as `dynamics(order).drift(state)`, by default at the first order that is a flow."""
+        """Same as `dynamics(order).drift(state)`.
+
+        Args:
+            state: the state.
+            order: one of `orders`; "" is the first that is a flow.
+
+        Returns:
+            The time derivative, as a state.
+
+        Raises:
+            ValueError: for an order that is no flow, or a theory that has none.
+        """
         return self._first(Flow, order).drift(state)
 
     def advance(self, state: State, order: str = "") -> State:
-        """Same as one step of `dynamics(order)`; by default at the first order that is a map."""
+        """Same as one step of `dynamics(order)`.
+
+        Args:
+            state: the state.
+            order: one of `orders`; "" is the first that is a map.
+
+        Returns:
+            The next state.
+
+        Raises:
+            ValueError: for an order that is no map, or a theory that has none.
+        """
         mapping = self._first(Map, order)
         return mapping.state(mapping.advance(mapping.begin(state)))
 
@@ -250,20 +334,37 @@ class AbstractTheory(Value):
 
     @abc.abstractmethod
     def observe(self, state: State) -> dict[str, Any]:
-        """The named observables of a state."""
+        """The named observables of a state.
+
+        Args:
+            state: the state.
+
+        Returns:
+            Name → value, with the dimensions that `variables` states.
+        """
 
     def measure(self, weights: Weights, teacher: Weights) -> dict[str, Any]:
         """The observables of these weights, by default those of their state."""
         return self.observe(self.project(weights, teacher))
 
     def invariants(self, state: State) -> dict[str, Array]:
-        """Quantities that stay constant along the solution through `state`."""
+        """Quantities that stay constant along the solution through `state`.
+
+        Args:
+            state: the state.
+
+        Returns:
+            Name → value; empty if none are known.
+        """
         return {}
 
     def landmarks(self) -> dict[str, float]:
         """Predicted landmarks: rates per t = η · time, heights, critical learning rates.
 
         Overrides may take keyword arguments, each of them with a default.
+
+        Returns:
+            Name → number; empty if none are known for the system. `landmark_units` has the units.
         """
         return {}
 
@@ -277,7 +378,8 @@ class AbstractTheory(Value):
             ("reference", "; ".join(papers)),
         ]
         for name, value in self.landmarks().items():
-            rows.append((name, f"{value:.4g} {self.units.get(name, '')}".rstrip()))
+            unit = self.units.get(name, "")
+            rows.append((name, f"{value:.4g} {'' if unit == '1' else unit}".rstrip()))
         return Shown(f"Theory: {self.name}", rows)
 
     def landmark_units(self, **arguments: Any) -> dict[str, str]:

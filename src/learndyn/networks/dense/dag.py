@@ -41,6 +41,10 @@ class DAG(AbstractNetwork):
         output: map of the outputs' pre-activations: "identity", "softmax", "sigmoid" or "tanh".
         gain: factor of the initial weights.
 
+    Raises:
+        ValueError: for no edges, a cycle, outputs that are no ends of the graph, an unknown
+            activation, or another argument that is not allowed.
+
     Example:
         >>> import numpy as np
         >>> import learndyn as ld

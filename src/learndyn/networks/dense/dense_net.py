@@ -37,6 +37,10 @@ class DenseNet(AbstractLayered):
         output: map of the last pre-activation: "identity", "softmax", "sigmoid" or "tanh".
         gain: factor of the initial weights.
 
+    Raises:
+        ValueError: for widths that are not positive integers, an unknown activation, or
+            another argument that is not allowed.
+
     Example:
         >>> import learndyn as ld
         >>> ld.DenseNet([10, 64, 64, 1], "tanh", dropped=0.5).output_shape((10,))

@@ -36,6 +36,10 @@ class MLP(AbstractLayered):
         output: map of the last pre-activation: "identity", "softmax", "sigmoid" or "tanh".
         gain: factor of the initial weights (√2 preserves the size of activations for relu).
 
+    Raises:
+        ValueError: for fewer than two widths, an unknown activation, or another argument
+            that is not allowed.
+
     Example:
         >>> import learndyn as ld
         >>> network = ld.MLP([10, 64, 3], "relu", bias=True, gain=2**0.5)

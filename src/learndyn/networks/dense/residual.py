@@ -30,6 +30,10 @@ class ResidualMLP(AbstractLayered):
         output: map of the last pre-activation: "identity", "softmax", "sigmoid" or "tanh".
         gain: factor of the initial weights.
 
+    Raises:
+        ValueError: for hidden widths that a skip joins and that differ, an unknown
+            activation, or another argument that is not allowed.
+
     Example:
         >>> import learndyn as ld
         >>> ld.ResidualMLP([10, 64, 64, 1], "tanh").output_shape((10,))

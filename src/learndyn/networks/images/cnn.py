@@ -33,6 +33,10 @@ class CNN(AbstractImageNetwork):
         gain: factor of the initial weights.
         stride: one for all convolutions, or one for each.
 
+    Raises:
+        ValueError: for sizes that are not positive integers, strides that do not fit the
+            channels, an unknown activation, or another argument that is not allowed.
+
     Example:
         >>> import learndyn as ld
         >>> network = ld.CNN([8, 16], 3, 10, "relu", gain=2**0.5, stride=2)

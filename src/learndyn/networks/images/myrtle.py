@@ -37,6 +37,10 @@ class Myrtle(AbstractImageNetwork):
         output: map of the last pre-activation: "identity", "softmax", "sigmoid" or "tanh".
         gain: factor of the initial weights.
 
+    Raises:
+        ValueError: for a depth that is not known, sizes that are not positive integers, or
+            another argument that is not allowed.
+
     Example:
         >>> import learndyn as ld
         >>> ld.Myrtle(32, 10).output_shape((32, 32, 3))

@@ -56,6 +56,10 @@ class ViT(AbstractImageNetwork):
         output: map of the last pre-activation: "identity", "softmax", "sigmoid" or "tanh".
         gain: factor of the initial weights of dense layers.
 
+    Raises:
+        ValueError: for a width that is not a multiple of the heads, sizes that are not
+            positive integers, or another argument that is not allowed.
+
     Example:
         >>> import learndyn as ld
         >>> ld.ViT(patch=4, width=32, depth=2, heads=4, outputs=10).output_shape((32, 32, 3))

@@ -40,6 +40,10 @@ class WideResNet(AbstractImageNetwork):
         output: map of the last pre-activation: "identity", "softmax", "sigmoid" or "tanh".
         gain: factor of the initial weights.
 
+    Raises:
+        ValueError: for a depth that is not 6 n + 4, sizes that are not positive integers,
+            or another argument that is not allowed.
+
     Example:
         >>> import learndyn as ld
         >>> ld.WideResNet(10, 1, 10).output_shape((32, 32, 3))

@@ -29,6 +29,9 @@ class Xavier(AbstractLayers):
     Args:
         scale: factor of every layer.
 
+    Raises:
+        ValueError: if `scale` is not positive.
+
     Example:
         >>> import numpy as np
         >>> import learndyn as ld
@@ -56,6 +59,9 @@ class SmallRandom(AbstractLayers):
 
     Args:
         largest: the largest singular value of every layer (0.05 in curvature2020linear).
+
+    Raises:
+        ValueError: if `largest` is not positive.
 
     Example:
         >>> import numpy as np
@@ -85,6 +91,9 @@ class Aligned(AbstractLayers):
 
     Args:
         strengths: σ of every mode and layer: a number, (layers,), or (modes, layers).
+
+    Raises:
+        ValueError: for strengths that are not finite numbers.
 
     Example:
         >>> import numpy as np

@@ -41,6 +41,9 @@ class Normal(AbstractInitialisation):
     Args:
         std: standard deviation of an entry.
 
+    Raises:
+        ValueError: if `std` is not positive.
+
     Example:
         >>> import learndyn as ld
         >>> ld.Normal(0.5).variance
@@ -70,6 +73,9 @@ class Orthonormal(AbstractInitialisation):
 
     Args:
         norm: length of a row in units of √N.
+
+    Raises:
+        ValueError: if `norm` is not positive.
 
     Example:
         >>> import numpy as np

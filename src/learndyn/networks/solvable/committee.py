@@ -78,6 +78,10 @@ class Committee(AbstractNetwork):
         trainable: number of leading input directions that are trained; the others keep their
             initial weights. None for all.
 
+    Raises:
+        ValueError: for an activation that is not known, outputs or biases that do not fit
+            the units, or another argument that is not allowed.
+
     Example:
         >>> import learndyn as ld
         >>> student = ld.Committee(3, "erf", scale=1 / 3, train=("inputs", "outputs"))

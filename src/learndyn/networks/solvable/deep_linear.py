@@ -25,6 +25,10 @@ class DeepLinear(AbstractNetwork):
         widths: from input to output, at least two; depth d is one less than their number.
         init: the distribution of the layers, `Xavier()` by default.
 
+    Raises:
+        ValueError: for fewer than two widths, widths that are not positive, or an `init` of
+            another kind.
+
     Example:
         >>> import numpy as np
         >>> import learndyn as ld

@@ -25,6 +25,9 @@ class GeneralQuadratic(AbstractNetwork):
         gamma: γ, the factor of the quadratic part.
         std: standard deviation of the initial weights.
 
+    Raises:
+        ValueError: for a matrix that is not symmetric, and numbers that are not positive.
+
     Example:
         >>> import numpy as np
         >>> import learndyn as ld

@@ -20,6 +20,9 @@ class LinearTeacher(AbstractNetwork):
         outputs: number of outputs.
         matrix: A, (outputs, inputs); None draws normal entries of variance 1/inputs.
 
+    Raises:
+        ValueError: for a matrix whose rows are not the outputs.
+
     Example:
         >>> import learndyn as ld
         >>> ld.LinearTeacher(2, [[3.0, 0.0], [0.0, 1.0]]).matrix.shape

@@ -29,6 +29,10 @@ class Polynomial(AbstractNetwork):
             2} stands for x_0 x_3², and {} for 1. Pairs (coordinate, exponent) are allowed as well.
         dim: the number of inputs.
 
+    Raises:
+        ValueError: for terms without a number and exponents, or with a coordinate that the
+            dimension does not have.
+
     Example:
         >>> import numpy as np
         >>> import learndyn as ld

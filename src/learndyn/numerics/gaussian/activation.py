@@ -32,6 +32,10 @@ class Activation(AbstractActivation):
         function: g, elementwise and differentiable by JAX.
         kinks: where g, its slope or its curvature jumps.
 
+    Raises:
+        ValueError: for what is not a function, and for a function with kinks that are not
+            given.
+
     Example:
         >>> import jax.numpy as jnp
         >>> import learndyn as ld

@@ -61,6 +61,9 @@ class Overlaps(eqx.Module):
         teacher_biases: the teacher's biases, (M,).
         time: α = steps/N, or None.
 
+    Raises:
+        ValueError: for arrays whose shapes do not fit each other.
+
     Example:
         >>> import numpy as np
         >>> import learndyn as ld

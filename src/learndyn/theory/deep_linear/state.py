@@ -22,6 +22,9 @@ class Modes(eqx.Module):
     Args:
         sigma: (modes, layers), modes in the order of the target's singular values.
 
+    Raises:
+        ValueError: for an array without two axes.
+
     Example:
         >>> import learndyn as ld
         >>> ld.Modes([[0.1, 0.1], [0.2, 0.2]]).sigma.shape  # (modes, layers)

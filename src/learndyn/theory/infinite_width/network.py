@@ -34,6 +34,10 @@ class InfiniteNetwork(AbstractNetwork):
         network: the finite network; its hidden widths matter by their ratios at most.
         train: "all", or "last" if only the last layer learns.
 
+    Raises:
+        ValueError: for a network without a known limit, and for `train` other than "all"
+            and "last".
+
     Example:
         >>> import numpy as np
         >>> import learndyn as ld

@@ -40,6 +40,9 @@ class Moments(eqx.Module):
         scatter: variance of the outputs, summed over each of the sets, (sets,), in the diagonal
             approximation; otherwise None, since `covariance` has it.
 
+    Raises:
+        ValueError: for arrays whose shape is not that of the covariance.
+
     Example:
         >>> import numpy as np
         >>> import learndyn as ld

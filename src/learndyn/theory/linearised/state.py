@@ -35,6 +35,9 @@ class Outputs(eqx.Module):
         velocity: of a rule with momentum, η J v on the same examples; None without momentum.
         step: the number of the step, for rates that change in time; otherwise None.
 
+    Raises:
+        ValueError: for velocities whose shape is not that of the values.
+
     Example:
         >>> import numpy as np
         >>> import learndyn as ld

@@ -22,6 +22,9 @@ class Gram(eqx.Module):
         P: W_2 W_1, (L_y, L_x).
         A: the teacher's matrix, (L_y, L_x).
 
+    Raises:
+        ValueError: for matrices whose shapes do not fit each other.
+
     Example:
         >>> import numpy as np
         >>> import learndyn as ld

@@ -19,6 +19,9 @@ class Residuals(eqx.Module):
         r: (directions,), the residuals g − y along unit vectors p̂_i over the examples.
         kernel: (directions,), the eigenvalues λ_i of the tangent kernel in these directions.
 
+    Raises:
+        ValueError: for shapes that differ, or have more than one axis.
+
     Example:
         >>> import learndyn as ld
         >>> ld.Residuals(r=[0.5], kernel=[2.0]).kernel.tolist()
