@@ -18,7 +18,9 @@ def in_blocks(y, *at):
     advance = lambda y, base, first, last: jax.lax.fori_loop(
         first, last, functools.partial(body, base), y
     )
-    return record_in_blocks(advance, lambda y: y, y, *at, random_numbers=lambda base: base, block=4)
+    kept = {} if len(at) > 3 else {"kept": at[2]}
+    options = {"random_numbers": lambda base: base, "block": 4, **kept}
+    return record_in_blocks(advance, lambda y: y, y, *at, **options)
 
 
 def step_by_step(y, *at):
@@ -35,6 +37,16 @@ def test_reads_at_every_target(record, targets):
     sums = [t * (t + 1) // 2 for t in targets]
     np.testing.assert_array_equal(rows, sums)
     assert int(y) == sums[-1]
+
+
+def test_a_piece_that_ends_between_the_requested_steps_reads_nothing():
+    """A reading may take longer than the steps of a piece."""
+    with jax.enable_x64(True):
+        piece = next(pieces(np.array([10 * SHORTEST]), 3))
+        at = [jnp.asarray(n) for n in (piece.first, piece.targets, piece.number, piece.kept)]
+        y, rows = in_blocks(jnp.asarray(0, jnp.int64), *at)
+    assert int(y) == SHORTEST * (SHORTEST + 1) // 2
+    np.testing.assert_array_equal(rows, np.zeros(3))
 
 
 def test_a_piece_goes_on_where_the_last_one_ended():

@@ -76,7 +76,7 @@ class Reduced:
 
     def record(self, carried: Carried, piece: Piece) -> tuple[Carried, Any]:
         """Takes the steps of a piece as one compiled loop."""
-        at = piece.first, piece.targets, piece.number
+        at = piece.first, piece.targets, piece.number, np.int64(piece.kept)
         y, read = _record(self._theory, self._chain, carried, *at, self._block)
         return carried._replace(y=y), read
 
@@ -118,6 +118,7 @@ def _record(
     first: Array,
     targets: Array,
     count: Array,
+    kept: Array,
     block: int,
 ) -> tuple[Coordinates, Any]:
     y, keys, constants, bound = carried
@@ -132,7 +133,7 @@ def _record(
         return jax.vmap(one, in_axes=-1)(y)
 
     random_numbers = lambda base: _random_numbers(chain, keys, base + jnp.arange(block))
-    at = first, targets, count
+    at = first, targets, count, kept
     y, rows = record_in_blocks(advance, read, y, *at, random_numbers=random_numbers, block=block)
     return y, jax.tree.map(lambda row: jnp.moveaxis(row, 1, 0), rows)
 
@@ -144,6 +145,7 @@ def record_in_blocks(
     first: Array,
     targets: Array,
     count: Array,
+    kept: Array,
     *,
     random_numbers: Callable[[Array], Any],
     block: int,
@@ -160,11 +162,13 @@ def record_in_blocks(
         first: the step number of y.
         targets: non-decreasing step numbers, at least `first`, (targets,).
         count: how many of the targets to visit; those after them are padding.
+        kept: how many of them to read at. A piece that ends between the requested steps has a
+            target to go to and none to read at, which may take longer than its steps.
         random_numbers: first step of a block → its random numbers.
         block: the number of steps in a block.
 
     Returns:
-        y at the last target, and the recorded rows, (targets, …), zero beyond `count`.
+        y at the last target, and the recorded rows, (targets, …), zero beyond `kept`.
     """
     like = jax.eval_shape(read, y)
     rows = blank_rows(like, len(targets))
@@ -180,7 +184,7 @@ def record_in_blocks(
             y = advance(y, drawn, at - base, goal - base)
             # A row at the end of a block, before its target, is written over in the next one.
             reached = targets[done] == goal
-            row = jax.lax.cond(reached, read, blank, y)
+            row = jax.lax.cond(reached & (done < kept), read, blank, y)
             return y, goal, done + reached, with_row(rows, done, row)
 
         left = lambda carry: (carry[2] < count) & ((carry[1] < stop) | (targets[carry[2]] <= stop))

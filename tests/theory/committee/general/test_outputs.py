@@ -141,3 +141,8 @@ def test_outputs_that_do_not_fit_are_refused():
     student = ld.Committee(2, "erf", outputs=V)
     with pytest.raises(ld.NoTheory, match="general committee: the rule has momentum"):
         ld.theory_of(ld.System(teacher, student, ld.SGD(0.1, momentum=0.5)))
+    moving = ld.TeacherStudent(
+        ld.Isotropic(10), ld.Committee(2, "erf", outputs=LABELS), drift=ld.Drift(diffusion=0.5)
+    )
+    with pytest.raises(ld.NoTheory, match="general committee: the teacher moves"):
+        ld.theory_of(ld.System(moving, student, ld.SGD(0.1)))

@@ -74,6 +74,8 @@ class GeneralCommitteeTheory(CommitteeTheory):
         if not isinstance(problem, TeacherStudent | LabelledMixture):
             reason = "neither a Committee teacher nor a constant per cluster"
             return Coverage("none", f"the target is {reason}")
+        if problem.moves_teacher:
+            return Coverage("none", "the teacher moves, which the online theory covers")
         if isinstance(problem.inputs, Gaussian):
             teacher = problem.teacher if isinstance(problem, TeacherStudent) else None
             labels = isinstance(teacher, Committee) and teacher.columns
