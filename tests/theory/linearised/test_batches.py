@@ -40,9 +40,10 @@ def test_noise_is_what_makes_the_difference(twin):
     assert noisy.error.item() - calm.error.item() > 2 * ALLOWED * error
 
 
-def test_a_step_of_moments_is_the_average_over_all_batches(twin):
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_a_step_of_moments_is_the_average_over_all_batches(twin, nesterov):
     """By enumeration: the mean loss after two steps of every pair of batches of one example."""
-    system = twin(ld.SGD(0.3, momentum=0.5), examples=3, outputs=2)
+    system = twin(ld.SGD(0.3, momentum=0.5, nesterov=nesterov), examples=3, outputs=2)
     theory, kernel = ld.theory_of(system), ld.theory_of(system).kernel
     values = ld.start(system).state.values
     K, n, scale = kernel.matrix, 3, 0.7
@@ -51,8 +52,9 @@ def test_a_step_of_moments_is_the_average_over_all_batches(twin):
     def moved(f, v, i):
         r = np.zeros((n, 2))
         r[i] = 2 * scale * (f[i] - y[i])
-        v = 0.5 * v + 0.3 * (K @ r.reshape(-1)).reshape(f.shape)
-        return f - v, v
+        force = 0.3 * (K @ r.reshape(-1)).reshape(f.shape)
+        v = 0.5 * v + force
+        return f - (force + 0.5 * v if nesterov else v), v
 
     loss = []
     for i in range(n):
