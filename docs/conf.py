@@ -36,6 +36,7 @@ html_title = "learndyn"
 html_static_path = ["static"]
 html_css_files = ["learndyn.css"]
 html_copy_source = False
+html_show_search_summary = False  # browsers do not fetch pages of a site that is opened as files
 html_show_sphinx = False
 html_theme_options = {"top_of_page_buttons": []}
 

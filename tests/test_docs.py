@@ -92,6 +92,17 @@ def test_docstrings_become_markup(part):
     assert plain("w_ and **kwargs") == r"w\_ and \*\*kwargs"
 
 
+def test_errors_are_described_to_the_end_of_the_text(part):
+    """Napoleon puts all lines of an error into one."""
+    lines = [":raises ValueError: for `x` that is", ":raises ValueError: for one\n    and `f(x)`."]
+    part("docstrings").process(None, "function", "f", None, None, lines)
+    assert lines == [
+        ":raises ValueError: for ``x`` that is",
+        ":raises ValueError: for one",
+        "    and ``f(x)``.",
+    ]
+
+
 @pytest.fixture(scope="module")
 def gallery(tmp_path_factory):
     """The pages of the gallery."""

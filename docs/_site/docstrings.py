@@ -12,6 +12,7 @@ def process(app, what, name, each, options, lines: list[str]) -> None:
     """Rewrites a docstring in place: names in backticks, and signs that are mathematics here."""
     if what == "data":  # autodoc takes the docstring of its type, which says nothing about it
         lines[:] = [names.DATA.get(name, "")]
+    lines[:] = "\n".join(lines).split("\n")  # what an error is raised for comes as one line
     quoted = False
     for number, line in enumerate(lines):
         quoted = line.lstrip().startswith(">>>") or (quoted and bool(line.strip()))
