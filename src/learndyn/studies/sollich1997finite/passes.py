@@ -5,10 +5,10 @@ itself. The one-pass theory sees fresh examples; the theory of models that are l
 weights (the kernel theory) sees the data set. For a linear unit the kernel theory is exact at any
 number of passes, and the one-pass theory is its limit for large sets. For a committee of two erf
 units the kernel is not constant: linearised around the start it predicts too large an error once
-features are learned. The kernel theory follows the covariance of all outputs, so that it is computed
-for linear units at the smallest sets, and for the committee at some of the largest. The paper solves
-the linear unit in the limit N → ∞; here data sets are finite and given, and deviations are averaged
-over them. The quick preset has smaller and fewer sets.
+features are learned. The kernel theory follows the covariance of all outputs, so that it is
+computed for linear units at the smallest sets, and for the committee at some of the largest. The
+paper solves the linear unit in the limit N → ∞; here data sets are finite and given, and deviations
+are averaged over them. The quick preset has smaller and fewer sets.
 
 Notes: docs/results/sollich1997finite/passes/notes.md.
 """
