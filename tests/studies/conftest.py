@@ -12,6 +12,7 @@ LONG = {
     "biehl1993drifting/tracking",
     "biehl1994perceptron/exponents",
     "sollich1997finite/passes",
+    "refinetti2021classifying/xor",
     "bocchi2026escape/bias",
     "bocchi2026escape/escape",
     "bocchi2026escape/fig2",

@@ -48,7 +48,8 @@ class SGD(AbstractSampledRule):
     Args:
         learning_rate: η of w ← w − η ∇loss, the loss averaged over the batch: a number, or a
             function of the step number such as an optax schedule. The numbers of a pytree, such as
-            `jax.tree_util.Partial(function, numbers)`, are traced; others are compiled in.
+            `jax.tree_util.Partial(function, numbers)`, are traced; others are compiled in. What is
+            below 0 at a later step counts as 0.
         batch: number of examples per step.
         sampling: how examples of a data set are drawn: "replacement", or "epochs" for shuffled
             passes without an incomplete last batch.

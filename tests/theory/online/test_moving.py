@@ -142,6 +142,20 @@ def test_networks_step_as_the_drift_says():
     assert np.all(abs(measured.mean.R - student) < 4.8 * measured.error.R)
 
 
+@pytest.mark.parametrize("name", ["diffusion", pytest.param("rotation", marks=pytest.mark.slow)])
+def test_the_chain_knows_rates_that_change(name):
+    """It follows the theory of the rate that falls, which is far from that of its first value."""
+    times, N, runs = [0.0, 2.0], 100, 100
+    rate = jax.tree_util.Partial(lambda top, step: top / (1 + step / 100), np.asarray(0.5))
+    systems = [line(DRIFTS[name], eta, N=N) for eta in (rate, 0.5)]
+    start = ld.start(systems[0], key=1)
+    falls, stays = (ld.solve(it, times, start=start).error.values[-1] for it in systems)
+    record = ld.simulate(systems[0], times, start=start, runs=runs, method="reduced")
+    found = record.error.values[:, -1]
+    allowed = 4.5 * found.std() / np.sqrt(runs) + 5 * falls / N  # standard errors, and order 1/N
+    assert abs(found.mean() - falls) < allowed < abs(stays - falls) / 2
+
+
 def test_what_cannot_move_is_refused():
     with pytest.raises(ValueError, match="diffusion: got neither a diffusion nor a rotation; al"):
         ld.Drift()

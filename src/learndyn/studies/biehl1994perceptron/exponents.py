@@ -50,7 +50,7 @@ class Params:
     """Size, runs and window of the networks, decades of the theory, noise."""
 
     N: int = 300
-    runs: int = 50
+    runs: int = 100
     first: float = 15.0
     last: float = 150.0
     decades: tuple[float, ...] = (1e2, 1e3, 1e4)
@@ -58,7 +58,7 @@ class Params:
     key: int = 0
 
 
-PRESETS = {"quick": Params(), "paper": Params(N=1000, runs=100, first=30.0, last=600.0)}
+PRESETS = {"quick": Params(), "paper": Params(N=1000, first=30.0, last=600.0)}
 
 
 def compute(params: Params, report: Report) -> xr.Dataset:

@@ -84,7 +84,7 @@ class MovingChain(OnlineChain):
         column = lambda part: None if part is None else np.asarray(part)[:, None]
         teacher = column(state.teacher_outputs), column(state.teacher_biases)
         constants = Constants(np.zeros((0, 0, L, 1)), *teacher)
-        taken = None if state.time is None else np.zeros(())
+        taken = None if self.scheduled is None else np.zeros(())
         numbers = lambda part: None if part is None else np.asarray(part)
         parts = numbers(state.outputs), numbers(state.biases)
         return constants, Coordinates(np.zeros((n, 0, L)), S, *parts, taken)

@@ -113,7 +113,7 @@ class GeneralChain(AbstractChain):
         levels = zip(np.asarray(state.gram), self.counts, strict=True)
         rows = np.stack([_coordinates(C, self.rows, int(n)) for C, n in levels], axis=-1)
         B, U, V = rows[:M, :M], rows[M:, :M], rows[M:, M:]
-        taken = None if state.time is None else np.zeros(())
+        taken = np.zeros(()) if self.setting.rule.scheduled else None
         S = np.einsum("ijl,kjl->ikl", V, V)
         constants = Constants(B, state.teacher_outputs, state.teacher_biases)
         return constants, Coordinates(U, S, state.outputs, state.biases, taken)

@@ -43,7 +43,9 @@ def error(setting: GeneralSetting, state: Overlaps) -> Array:
         )
         return jnp.mean(jnp.any(others(targets), axis=0))
 
-    return jnp.asarray(setting.clusters.probabilities) @ jax.vmap(of)(sigmas, means, targets)
+    # One cluster after the other: all points of all clusters, for all runs, would fill the memory.
+    each = jax.lax.map(lambda cluster: of(*cluster), (sigmas, means, targets))
+    return jnp.asarray(setting.clusters.probabilities) @ each
 
 
 class Bayes(NamedTuple):
