@@ -7,6 +7,8 @@ import importlib
 import pkgutil
 from typing import Any
 
+from learndyn.runtime.importing import whole as _whole
+
 
 def _homes() -> dict[str, str]:
     """Name → module that has it, from the imports of the stub."""
@@ -24,10 +26,11 @@ def __getattr__(name: str) -> Any:
         value = importlib.import_module("importlib.metadata").version(__name__)
     elif name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    elif _HOMES[name] == __name__:  # a room
-        value = importlib.import_module(f"{__name__}.{name}")
     else:
-        value = getattr(importlib.import_module(_HOMES[name]), name)
+        is_room = _HOMES[name] == __name__
+        with _whole():
+            module = importlib.import_module(f"{__name__}.{name}" if is_room else _HOMES[name])
+        value = module if is_room else getattr(module, name)
     globals()[name] = value  # the next access does not call this function
     return value
 

@@ -28,6 +28,28 @@ def test_every_public_call_ends_whenever_it_is_interrupted(seed):
     assert ended + ignored == INTERRUPTIONS and ended >= 0.9 * INTERRUPTIONS, said
 
 
+# Ctrl-C while the first name that is used imports JAX and the rest.
+IMPORTS = """
+import os, signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import learndyn as ld
+threading.Timer(float(sys.argv[1]), os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    ld.solve
+    time.sleep(60)
+except KeyboardInterrupt:
+    print(ld.solve.__name__, ld.ntk.__name__, ld.start.__name__)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.1, 0.3, 1.0])
+def test_an_import_is_not_cut_short(seconds):
+    given = [sys.executable, "-c", IMPORTS, str(seconds)]
+    done = subprocess.run(given, capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
+    assert done.stdout.split() == ["solve", "ntk", "start"], done.stderr
+
+
 # Two threads compute, which Ctrl-C does not reach; the main thread computes or waits for them.
 THREADS = """
 import signal, sys, threading
