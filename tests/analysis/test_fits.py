@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 from learndyn.analysis.fits import (
-    cut_power_law_tolerance,
     doubling_rate,
-    fit_cut_power_law,
     fit_line,
     fit_minimum,
     fit_parabola,
     proportional,
 )
+from learndyn.analysis.power_laws import cut_power_law_tolerance, fit_cut_power_law
 
 
 def test_line():
