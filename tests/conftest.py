@@ -157,6 +157,43 @@ LONG = {
     "test_general.py::test_the_solution_is_that_of_an_independent_implementation[relu]",
     "test_range.py::test_degenerate_rows_are_solved_and_simulated[erf]",
     "test_theory.py::test_drift_is_the_average_of_real_steps[2-erf]",
+    "test_mixtures.py::test_the_chain_is_that_of_real_networks[2-constants]",
+    "test_noise.py::test_reference_values[gelu]",
+    "test_noise.py::test_degenerate_rows[leaky_relu-tanh-in a plane]",
+    "test_noise.py::test_degenerate_rows[abs-sign-all equal]",
+    "test_noise.py::test_derivative_against_differences[relu]",
+    "test_noise.py::test_many_units[relu-4]",
+    "test_noise.py::test_a_unit_without_weights[relu]",
+    *(
+        f"test_noise.py::test_noise_against_quadrature[{pair}]"
+        for pair in ("relu-tanh-1e-06", "quadratic-gelu-1e-06", "leaky_relu-sign-1e-10")
+    ),
+    "test_noise.py::test_noise_against_quadrature[leaky_relu-abs-1e-10]",
+    "test_noise.py::test_noise_against_quadrature[abs-linear-1e-10]",
+    "test_general.py::test_the_exact_chain_extrapolates_to_the_solution[relu]",
+    "test_curvature.py::test_moments_of_the_density_are_exact_for_its_draws[convolution]",
+    "test_curvature.py::test_the_exact_trace[attention]",
+    *(
+        f"test_pairs.py::test_pairs_against_quadrature[{pair}]"
+        for pair in ("gelu-abs", "relu-gelu", "gelu-sign", "linear-relu")
+    ),
+    "test_pairs.py::test_derivatives_of_tables_are_finite[gelu]",
+    "test_pairs.py::test_pairs_with_biases[relu-gelu]",
+    "test_pairs.py::test_price[gelu-relu]",
+    "test_schedules.py::test_networks_follow_the_schedule[direct-100]",
+    "test_rules.py::test_battery[catapults-small_steps_lower_the_loss]",
+    "test_rules.py::test_battery[perturbation-a_step_keeps_shape_and_precision]",
+    "test_networks.py::test_battery[wide ResNet-tangent_kernel_is_the_product_of_jacobians]",
+    "test_random.py::test_chi_squares_of_no_degree_are_zero_and_do_not_meet[Philox4x32-10]",
+    "test_gauss_newton.py::test_blocks_add_up[150]",
+    "test_inputs.py::test_several_inputs[logits-by name]",
+    "test_diffusion.py::test_closed_forms_are_exact[quadratic-2-1-1-1]",
+    "test_landmarks.py::test_erf_plateau_at_the_own_learning_rate[2-0.9-0.4-rule1-0.1]",
+    "test_kernels.py::test_sampled_networks_have_this_mean_kernel[residual]",
+    "test_batches.py::test_a_step_of_moments_is_the_average_over_all_batches[False]",
+    "test_taylor.py::test_against_finite_differences_and_the_dense_hessian[dense net]",
+    "test_dense.py::test_values_alone_and_under_vmap[lead2-triangular]",
+    "test_moments.py::test_field_is_that_of_the_levels[erf]",
 }
 
 

@@ -13,6 +13,7 @@ LONG = {
     "biehl1994perceptron/exponents",
     "sollich1997finite/passes",
     "refinetti2021classifying/xor",
+    "saad1995online/outputs",
     "bocchi2026escape/bias",
     "bocchi2026escape/escape",
     "bocchi2026escape/fig2",
