@@ -1,5 +1,7 @@
 """Critical rates of optimisers: thresholds on quadratic losses, and what cannot be read."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -39,11 +41,11 @@ def stepped(transformation, steps=4):
     return state
 
 
-def moments(beta2, steps=4):
+def moments(beta2, steps=4, added=0.0):
     """v̂ after these steps, by NumPy."""
     v = np.zeros(8)
     for i in range(steps):
-        g = np.concatenate([GRADIENTS[0][i], GRADIENTS[1][i]])
+        g = np.concatenate([GRADIENTS[0][i], GRADIENTS[1][i]]) + added
         v = beta2 * v + (1 - beta2) * g**2
     return v / (1 - beta2**steps)
 
@@ -81,6 +83,8 @@ P_ADAM = (1 - 0.8**4) * (np.sqrt(moments(0.95)) + 1e-3)
 GIVEN = np.concatenate(GRADIENTS, axis=1)
 P_ADAGRAD = np.sqrt(0.1 + np.sum(GIVEN**2, axis=0) + 1e-4)
 P_RMS = np.sqrt(moments(0.9) * (1 - 0.9**4)) + 1e-8
+FLAT = np.concatenate([WEIGHTS["a"], WEIGHTS["b"]])
+P_L2 = (1 - 0.8**4) * (np.sqrt(moments(0.95, added=0.3 * FLAT)) + 1e-3)
 LARGEST = np.max(0.95 ** np.arange(3, -1, -1)[:, None] * (abs(GIVEN) + 1e-8), axis=0)
 P_ADAMAX = (1 - 0.8**4) * LARGEST
 CASES = {
@@ -98,6 +102,10 @@ CASES = {
     "L2 decay": (
         optax.chain(optax.add_decayed_weights(0.3), optax.sgd(0.1, momentum=0.5)),
         {"beta": 0.5, "coupled": 0.3},
+    ),
+    "Adam with L2 decay": (
+        optax.chain(optax.add_decayed_weights(0.3), optax.adam(1e-3, b1=0.8, b2=0.95, eps=1e-3)),
+        {"D": 1 / P_L2, "beta": 0.8, "mean": True, "coupled": 0.3},
     ),
     "Adam with Nesterov's momentum": (
         optax.nadam(1e-3, b1=0.8, b2=0.95, eps=1e-3),
@@ -267,6 +275,16 @@ def test_an_injected_schedule_is_read_at_the_next_step():
     assert found.factor == pytest.approx(3 / top / schedule(4), rel=1e-6)
 
 
+@pytest.mark.skipif(
+    "bias_correction" not in inspect.signature(optax.rmsprop).parameters, reason="a later release"
+)
+def test_rmsprop_with_bias_correction():
+    given = {"decay": 0.9, "bias_correction": True, "eps_in_sqrt": False}
+    P = np.sqrt(moments(0.9)) + 1e-8
+    top = np.linalg.eigvalsh(H / np.sqrt(np.outer(P, P)))[-1]
+    assert float(rate_of(optax.rmsprop(1e-2, **given))) == pytest.approx(2 / top, rel=1e-6)
+
+
 def test_momenta_in_half_precision_are_read_to_their_rounding():
     found = rate_of(optax.sgd(0.1, momentum=0.9, accumulator_dtype=jnp.bfloat16))
     assert float(found) == pytest.approx(3.8 / np.linalg.eigvalsh(H)[-1], rel=2**-8)
@@ -293,13 +311,32 @@ def test_batches_have_rates_of_their_own():
         (lambda: (optax.adam(1e-3), stepped(optax.adam(1e-3), 0)), "without a step; allowed is"),
         (lambda: (optax.adam(1e-3), stepped(optax.sgd(1.0))), "got a state of another model"),
         (lambda: (optax.lion(1e-3), stepped(optax.lion(1e-3))), "with ScaleByLionState; allowed"),
-        (lambda: (t := optax.fromage(1e-3), stepped(t)), "got updates that couple weights"),
+        (
+            lambda: (t := optax.fromage(1e-3), stepped(t)),
+            "got updates that couple weights; allowed",
+        ),
+        (
+            lambda: (t := optax.lamb(1e-3), stepped(t)),
+            "got updates that couple weights (ScaleByAdamState); allowed",
+        ),
+        (
+            lambda: (t := optax.masked(optax.adam(1e-3), {"a": True, "b": False}), stepped(t)),
+            "got updates along the gradient (MaskedState, ScaleByAdamState); allowed are updates",
+        ),
+        (
+            lambda: (
+                t := optax.chain(optax.sgd(0.1), optax.keep_params_nonnegative()),
+                stepped(t),
+            ),
+            "got updates that couple weights; allowed",
+        ),
+        (lambda: (t := optax.sgd(-0.1), stepped(t)), "got updates along the gradient; allowed"),
         (
             lambda: (
                 t := optax.chain(optax.scale_by_adam(), optax.trace(0.5), optax.scale(-0.1)),
                 stepped(t),
             ),
-            "got several momenta in a row",
+            "got several momenta in a row (ScaleByAdamState, TraceState); allowed",
         ),
         (
             lambda: (t := optax.chain(optax.scale_by_trust_ratio(), optax.sgd(0.1)), stepped(t)),

@@ -207,6 +207,7 @@ RATES = {
         optax.add_decayed_weights(0.2), optax.sgd(0.3))),
     "optax's momentum": (ld.Optax(optax.sgd(0.3, momentum=0.8), batch=5), None),
     "Adam": (ld.Optax(optax.adam(0.01, eps=1e-3), batch=5), None),
+    "RMSprop": (ld.Optax(optax.rmsprop(0.01, eps=1e-3)), None),
     "AdamW": (ld.Optax(optax.inject_hyperparams(optax.adamw)(0.01, weight_decay=0.5)), None),
 }  # fmt: skip
 

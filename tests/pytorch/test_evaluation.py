@@ -535,6 +535,21 @@ def test_settings_of_the_caller_do_not_matter(what):
         np.testing.assert_array_equal(PROBES[what](module), expected)
 
 
+def test_lanczos_iteration_has_the_precision_of_the_weights_under_autocast():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(X.shape[1], 20), nn.Tanh(), nn.Linear(20, 2))
+    module.append(nn.Linear(2, Y.shape[1]))
+    expected = p.hessian_top(module, X, Y, k=2)
+    density = p.spectral_density(module, X, Y, draws=1, steps=5)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = p.hessian_top(module, X, Y, k=2)
+        same = p.spectral_density(module, X, Y, draws=1, steps=5)
+        assert torch.is_autocast_enabled("cpu")
+    np.testing.assert_array_equal(found.values, expected.values)
+    np.testing.assert_array_equal(found.vectors, expected.vectors)
+    np.testing.assert_array_equal(same.values, density.values)
+
+
 @pytest.mark.parametrize("calls", [0, 1])
 def test_scripted_functions_that_are_not_yet_optimised(calls):
     torch.manual_seed(0)

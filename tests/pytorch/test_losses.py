@@ -50,6 +50,9 @@ LOSSES = {  # a module, a loss as a probe takes it, targets; the same loss as a 
                lambda f, y: functional.cross_entropy(f.flatten(0, 1), y.flatten())),
     "all tokens": (SEVERAL, ld.CrossEntropy(), TOKENS.clamp(0),
                    lambda f, y: functional.cross_entropy(f.flatten(0, 1), y.flatten())),
+    "classes last": (
+        SEVERAL, nn.CrossEntropyLoss(weight=WEIGHT), TOKENS,
+        lambda f, y: functional.cross_entropy(f.flatten(0, 1), y.flatten(), WEIGHT.double())),
     "classes second": (nn.Sequential(*SEVERAL[:3], nn.Unflatten(1, (V, T))), nn.CrossEntropyLoss(),
                        TOKENS, functional.cross_entropy),
 }  # fmt: skip

@@ -14,6 +14,7 @@ from learndyn.numerics.vectors import (
     as_numpy,
     length,
     precision_of,
+    products_of,
     random_like,
     vector_like,
     vectors_like,
@@ -74,7 +75,7 @@ def tridiagonal(product: Product, start: Any, most: int) -> Tridiagonal:
     Returns:
         The matrix.
     """
-    with full_precision():
+    with full_precision(), products_of(start):
         return _tridiagonal(product, start, most)
 
 
@@ -129,7 +130,7 @@ def eigen(
     Returns:
         Values, residuals and vectors; NaN if a product is not finite.
     """
-    with full_precision():
+    with full_precision(), products_of(start):
         return _eigen(product, start, k, which, float(tolerance), basis, most)
 
 

@@ -4,12 +4,15 @@ The vectors are NumPy arrays, tensors of PyTorch, or JAX arrays, and stay what t
 arrays of coefficients come to the host.
 """
 
+import contextlib
 import functools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from learndyn.runtime.tensors import full_products
 
 ENOUGH = 0.7  # if less than this share of a vector's length is left, it is made orthogonal again
 
@@ -105,6 +108,12 @@ class JaxVectors(Vectors):
 def vectors_like(v: Any, most: int) -> Vectors:
     """Room for at most so many vectors like v."""
     return (JaxVectors if isinstance(v, jax.Array) else Vectors)(v, most)
+
+
+def products_of(v: Any) -> Any:
+    """A context in which products of vectors like v have full precision, besides JAX's settings."""
+    ours = _on_host(v) or isinstance(v, jax.Array)
+    return contextlib.nullcontext() if ours else full_products()
 
 
 def random_like(v: Any, seed: int) -> Any:

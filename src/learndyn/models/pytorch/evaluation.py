@@ -17,6 +17,7 @@ import jax
 
 from learndyn.models.inputs import Inputs, apart, applied, chosen
 from learndyn.runtime.checks import a_kind
+from learndyn.runtime.tensors import full_products
 
 # Imported by name, as Any: type checkers would need the types of PyTorch, which is optional.
 torch: Any = importlib.import_module("torch")
@@ -27,7 +28,6 @@ overrides = importlib.import_module("torch.overrides")
 pytree = importlib.import_module("torch.utils._pytree")
 EMBEDDINGS = (functional.embedding, functional.embedding_bag)
 CONTAINERS = (dict, list, set, collections.deque)
-DEVICES = ("cpu", "cuda", "mps", "xpu")
 HALF = (torch.float16, torch.bfloat16)
 NARROWING = (torch.Tensor.half, torch.Tensor.bfloat16)
 # `torch.func.vmap` takes them apart.
@@ -284,38 +284,16 @@ def _not_cast(context: Any) -> Any:
     return context
 
 
-@contextlib.contextmanager
-def _full_products() -> Iterator[None]:
-    """Full float32 products on GPUs, which by default take convolutions with ten bits (TF32)."""
-    backends = torch.backends
-    operations = (backends.cuda.matmul, backends.cudnn)
-    flag, full = "allow_tf32", False
-    if hasattr(backends.cudnn, "conv"):  # PyTorch 2.9 has a setting for each operation
-        operations = (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn)
-        flag, full = "fp32_precision", "ieee"
-    before = [getattr(operation, flag) for operation in operations]
-    try:
-        for operation in operations:
-            setattr(operation, flag, full)
-        yield
-    finally:
-        for operation, value in zip(operations, before, strict=True):
-            setattr(operation, flag, value)
-
-
 def _settings() -> Iterator[Any]:
     yield torch.inference_mode(False)
     yield torch.enable_grad()
     yield torch.jit.optimized_execution(False)  # optimised, scripted functions lose tangents
     # The other attention kernels do not have all derivatives.
     yield torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
-    if torch.cuda.is_available():
-        yield _full_products()
+    yield full_products()
     for name, kept in CHECKPOINTS.items():
         if hasattr(checkpoints, name):  # private names, which another release may not have
             yield mock.patch.object(checkpoints, name, kept)
-    for device in filter(torch.is_autocast_enabled, DEVICES):
-        yield torch.autocast(device, enabled=False)
     leave = lambda *given: None
     yield mock.patch.multiple(torch.autocast, __enter__=_not_cast, __exit__=leave)
     if "torch._dynamo" in sys.modules:  # else nothing is compiled

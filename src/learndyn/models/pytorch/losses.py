@@ -80,7 +80,7 @@ class TorchMean:
         if not isinstance(function, nn.Module):
             return function(outputs, y)
         own = {n: b.to(outputs) for n, b in function.named_buffers() if b.is_floating_point()}
-        return torch.func.functional_call(function, own, (outputs, y))
+        return torch.func.functional_call(function, own, (_as_taken(function, outputs, y), y))
 
     def slope_and_bend(self, outputs: Any, change: Any) -> tuple[Any, Any]:
         """∂loss/∂output, and its derivative along `change`, as tensors."""
@@ -123,6 +123,17 @@ class TorchMean:
         bends = [self.slope_and_bend(given, unit.expand_as(flat(given)).reshape(given.shape))[1]
                  for unit in units]  # fmt: skip
         return torch.stack([flat(bend) for bend in bends], 1).numpy()
+
+
+def _as_taken(function: Any, outputs: Any, y: Any) -> Any:
+    """Outputs (examples, tokens, classes) with classes second, where losses of labels take them.
+
+    Labels (examples, tokens) tell. If there are as many tokens as classes, PyTorch's order counts.
+    """
+    if not isinstance(function, BY_LABELS) or y.is_floating_point():
+        return outputs
+    last = y.shape[1:] == outputs.shape[1:-1] and y.shape[1:] != outputs.shape[2:]
+    return outputs.movedim(-1, 1) if last else outputs
 
 
 def squared(scale: float, outputs: Any, y: Any) -> Any:

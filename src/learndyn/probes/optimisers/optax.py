@@ -7,7 +7,8 @@ coefficients of `response`, whatever the chain (schedules, masks, injected hyper
 Clipping has no effect on such a gradient: rates are given without it.
 
 Second moments that decay are divided by their decay, and counts are lowered by one, so that the
-preconditioner of the next update is that of the state.
+preconditioner of the next update is that of the state. Weights are all but zero too: decay that is
+added to the gradient before a preconditioner would otherwise change it.
 """
 
 from collections.abc import Callable
@@ -26,8 +27,8 @@ from learndyn.runtime.precision import full_precision
 ALLOWED = "(optax transformation, its state) for a JAX model, or a torch.optim.Optimizer"
 READ = "descent, momentum, Nesterov, Adam, AdamW, RMSprop, Adagrad and chains of them"
 MANY = 2**30  # a count at which bias corrections have vanished
-# A gradient without effect on second moments, beside ε too, whose square float32 still holds. At
-# exactly zero the root of the second moment of a weight that never had a gradient has no slope.
+# A gradient, or weight, without effect on second moments, beside ε too, whose square float32 still
+# holds. At exactly zero the root of a second moment that never had a gradient has no slope.
 TINY = 1e-15
 MASKS = {"MaskedState", "PartitionState", "MultiTransformState"}  # whose shapes may choose weights
 LARGE = 1e8  # a second moment beside which ε is small
@@ -46,7 +47,9 @@ STATES = {
     "ScaleByAdamState": Fields("mu", ("nu",), mean=True),
     "ScaleByAmsgradState": Fields("mu", ("nu", "nu_max"), mean=True),
     "ScaleByRmsState": Fields(second=("nu",)),
+    "ScaleByRmsWithCountState": Fields(second=("nu",)),
     "ScaleByRStdDevState": Fields(second=("mu", "nu")),
+    "ScaleByRStdDevWithCountState": Fields(second=("mu", "nu")),
     "ScaleByRssState": Fields(second=("sum_of_squares",)),
     "TraceState": Fields("trace"),
     "EmaState": Fields("ema", mean=True),
@@ -70,9 +73,12 @@ def response_of(model: Any, optimiser: Any) -> Response:
         except Exception as error:  # such as an update that also needs the loss
             why = str(error).partition("\n")[0]
             raise ValueError(f"optimiser: its update fails ({why}); allowed are {READ}") from None
-        scale, shift = _coefficients(found).scale_and_shift()
+        scale, shift = _coefficients(found, state).scale_and_shift()
         if not np.any(scale) or not np.all(np.isfinite(scale + shift)):
             _explain(*given)
+    if np.any(scale < 0):  # as of weights that `optax.masked` leaves out: their update is +gradient
+        came = f"updates along the gradient{_named(state)}"
+        raise ValueError(f"optimiser: got {came}; allowed are updates against it, or of zero")
     rate = common_rate(moving(np.ravel(each)))
     unit = rate if np.isfinite(rate) else 1.0
     return Response(scale / unit, shift / unit, rate, "optax")
@@ -107,7 +113,6 @@ class Frozen(NamedTuple):
 
     transformation: Any
     state: Any
-    weights: Any
 
     def momenta(self) -> Any:
         """Zero for every momentum."""
@@ -132,10 +137,10 @@ class Learned(NamedTuple):
 
 def learned(transformation: Any, state: Any, weights: Any) -> Learned:
     """The coefficients, from derivatives of one, two and three updates; it can be traced."""
-    frozen = Frozen(transformation, _frozen(transformation, state, weights), weights)
-    zero, none = jax.tree.map(jnp.zeros_like, weights), frozen.momenta()
     tiny = jax.tree.map(lambda w: jnp.full_like(w, TINY), weights)
-    still = lambda momenta: frozen.step(momenta, tiny, weights)
+    frozen = Frozen(transformation, _frozen(transformation, state, tiny))
+    zero, none = jax.tree.map(jnp.zeros_like, weights), frozen.momenta()
+    still = lambda momenta: frozen.step(momenta, tiny, tiny)
 
     def updates(momenta: Any, gradient: Any, weights: Any) -> tuple[Any, Any, Any]:
         """The first update, and those of the next two steps by the momenta that it leaves."""
@@ -143,13 +148,13 @@ def learned(transformation: Any, state: Any, weights: Any) -> Learned:
         second, momenta = still(momenta)
         return first, second, still(momenta)[0]
 
-    close = _close(jax.eval_shape(frozen.step, none, zero, weights)[1])
+    close = _close(jax.eval_shape(frozen.step, none, zero, zero)[1])
     ones = lambda tree: jax.tree.map(jnp.ones_like, tree)
     nothing = tuple(jax.tree.map(jnp.zeros_like, part) for part in (none, zero, zero))
 
-    def along(place: int, direction: Any, gradient: Any = tiny, weights: Any = weights) -> Any:
+    def along(place: int, direction: Any, gradient: Any = tiny) -> Any:
         tangents = tuple(direction if i == place else part for i, part in enumerate(nothing))
-        changes = jax.jvp(updates, (none, gradient, weights), tangents)[1]
+        changes = jax.jvp(updates, (none, gradient, tiny), tangents)[1]
         return [change.astype(jnp.float64) for change in changes]
 
     a, ap, app = along(0, ones(none))
@@ -158,16 +163,30 @@ def learned(transformation: Any, state: Any, weights: Any) -> Learned:
     p = _quotient(ap, a)
     several = jnp.abs(app - ap * p) > close * (jnp.abs(a).max(initial=0.0) + jnp.abs(ap * p))
     # Weights must not act on each other, and the response must depend neither on the gradient nor
-    # on the weights, as it does with a trust ratio: random signs and other weights see that.
+    # on the weights, as it does with a trust ratio: random signs see that.
     rng = np.random.default_rng(0)
     signs = jax.tree.map(lambda w: jnp.asarray(rng.choice([-1.0, 1.0], w.shape), w.dtype), zero)
     flat = ravel_pytree(signs)[0]
     small = jax.tree.map(lambda sign: (1e3 * TINY * sign).astype(sign.dtype), signs)
-    other = jax.tree.map(lambda w: 2 * w + 1, weights)
     # The median, since single second moments may be as small as the small gradient's square.
     differs = lambda found: jnp.median(jnp.abs(found - b) - close * jnp.abs(b)) > 0
-    coupled = differs(along(1, signs)[0] * flat) | differs(along(1, ones(zero), small, other)[0])
+    coupled = differs(along(1, signs)[0] * flat) | differs(along(1, ones(zero), small)[0])
+    coupled |= _varies(transformation, state, weights, close)
     return Learned(Coefficients(b, c, aq, ar, p), jnp.any(several), coupled, close)
+
+
+def _varies(transformation: Any, state: Any, weights: Any, close: float) -> Any:
+    """Whether the response to gradients is another one at other weights.
+
+    Second moments are large here, so that decay which is added to the gradient leaves them alone.
+    """
+    tiny = jax.tree.map(lambda w: jnp.full_like(w, TINY), weights)
+    made = _map_states(state, lambda s, f: _uniform(s, f, LARGE))
+    frozen = Frozen(transformation, _frozen(transformation, made, tiny))
+    ones, none = jax.tree.map(jnp.ones_like, weights), frozen.momenta()
+    response = lambda w: jax.jvp(lambda g: frozen.step(none, g, w)[0], (tiny,), (ones,))[1]
+    here, other = response(tiny), response(jax.tree.map(lambda w: 2 * w + 1, weights))
+    return jnp.any(jnp.abs(other - here) > close * jnp.abs(here))
 
 
 def _close(momenta: Any) -> float:
@@ -175,12 +194,14 @@ def _close(momenta: Any) -> float:
     return max([CLOSE, *(4 * float(jnp.finfo(leaf.dtype).eps) for leaf in momenta)])
 
 
-def _coefficients(found: Learned) -> Coefficients:
+def _coefficients(found: Learned, state: Any) -> Coefficients:
     """The coefficients as NumPy, or a one-line error."""
-    if found.several:
-        raise ValueError(f"optimiser: got several momenta in a row; allowed are {READ}")
-    if found.coupled:
-        raise ValueError(f"optimiser: got updates that couple weights; allowed are {READ}")
+    for wrong, came in (
+        (found.coupled, "updates that couple weights"),
+        (found.several, "several momenta in a row"),
+    ):
+        if wrong:
+            raise ValueError(f"optimiser: got {came}{_named(state)}; allowed are {READ}")
     return Coefficients(*(np.asarray(part, np.float64) for part in found.coefficients))
 
 
@@ -257,11 +278,16 @@ def _check_state(transformation: Any, state: Any, weights: Any) -> None:
     names = unreadable(state)
     if names:
         raise ValueError(f"optimiser: got a state with {names}; allowed are {READ}")
-    for each, fields in _known(state):
-        # All second moments are zero before the first step.
-        seconds = [getattr(each, name) for name in fields.second]
-        if seconds and not any(np.any(leaf) for leaf in jax.tree.leaves(seconds)):
-            raise NoState("optimiser: got a state without a step; allowed is one after a step")
+    if without_step(state):
+        raise NoState("optimiser: got a state without a step; allowed is one after a step")
+
+
+def without_step(state: Any) -> Any:
+    """Whether a preconditioner is that before the first step: all second moments are zero."""
+    seconds = ([getattr(each, name) for name in fields.second] for each, fields in _known(state))
+    leaves = (jax.tree.leaves(each) for each in seconds)
+    empty = [~jnp.any(jnp.stack([jnp.any(leaf) for leaf in each])) for each in leaves if each]
+    return jnp.any(jnp.asarray(empty, bool))
 
 
 def unreadable(state: Any) -> str:
@@ -278,6 +304,12 @@ def _types(state: Any) -> set[str]:
     own = {type(state).__name__} if getattr(state, "_fields", ()) else set()
     parts = state.values() if isinstance(state, dict) else state
     return own.union(*map(_types, parts)) if isinstance(state, tuple | list | dict) else own
+
+
+def _named(state: Any) -> str:
+    """The states of a chain in parentheses; empty if there are none."""
+    names = ", ".join(sorted(_types(state)))
+    return f" ({names})" if names else ""
 
 
 def _is_known(node: Any) -> bool:

@@ -61,7 +61,7 @@ def _of_optax(model: Model, rule: Optax, state: Any) -> Threshold:
     low, high = jnp.min(jnp.where(rates == 0, jnp.inf, rates)), jnp.max(rates)
     rate = jnp.where(high - low <= SAME * jnp.abs(high), high, 1.0)
     scale, shift = found.coefficients.scale_and_shift()
-    bad = found.several | found.coupled
+    bad = found.several | found.coupled | jnp.any(scale < 0) | optax.without_step(state)
     numerator = jnp.where(bad, jnp.nan, 2 * rate)
     if optax.has_second_moments(state):
         unravel = ravel_pytree(model.weights)[1]
