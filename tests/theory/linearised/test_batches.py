@@ -65,7 +65,43 @@ def test_a_step_of_moments_is_the_average_over_all_batches(twin, nesterov):
     assert ld.solve(system, [2]).error.item() == pytest.approx(np.mean(loss), rel=1e-12)
 
 
-@pytest.mark.parametrize("rule", [{}, {"momentum": 0.6}, {"momentum": 0.6, "nesterov": True}])
+KINDS = [{}, {"momentum": 0.6}, {"momentum": 0.6, "nesterov": True}]
+
+
+def second_moments(K, residuals, steps, rate, scale, momentum=0.0, nesterov=False):
+    """Mean square residuals by a power of the average of A ⊗ A over batches of one example."""
+    n, k = residuals.shape
+    size, one, beta = n * k, np.eye(n * k), momentum
+    whole = np.zeros((4 * size**2, 4 * size**2))
+    for i in range(n):
+        seen = np.zeros(size)
+        seen[i * k : (i + 1) * k] = 1
+        pull = 2 * scale * rate * K * seen
+        ahead = (1 + beta) * pull if nesterov else pull
+        kicked = beta**2 if nesterov else beta
+        step = np.block([[one - ahead, -kicked * one], [pull, beta * one]])
+        whole += np.kron(step, step) / n
+    start = np.concatenate([residuals.reshape(-1), np.zeros(size)])
+    end = np.linalg.matrix_power(whole, steps) @ np.kron(start, start)
+    return scale / n * np.trace(end.reshape(2 * size, -1)[:size, :size])
+
+
+@pytest.mark.parametrize("rule", KINDS)
+def test_hundreds_of_steps_keep_their_digits(twin, rule):
+    """Rounding does not grow where the moments fall."""
+    of = lambda rate: twin(ld.SGD(rate, **rule), examples=3, outputs=2)
+    rate = 0.9 * ld.theory_of(of(0.1)).landmarks()["largest_stable_rate"]
+    system, steps = of(rate), 400
+    theory = ld.theory_of(system)
+    residuals = ld.start(system).state.values[:3] - theory.targets
+    known = second_moments(theory.kernel.trained, residuals, steps, rate, 0.7, **rule)
+    # Of every step, times a condition of a thousand; outputs of order 1 round by ε.
+    eps = 2.0**-52
+    close = pytest.approx(known, rel=steps * 1e3 * eps, abs=100 * eps * known**0.5)
+    assert ld.solve(system, [steps]).error.item() == close
+
+
+@pytest.mark.parametrize("rule", KINDS)
 def test_the_largest_stable_rate(twin, rule):
     """Just below it the mean loss falls in the end, just above it grows."""
     landmarks = ld.theory_of(twin(ld.SGD(0.1, batch=2, **rule), outputs=1)).landmarks()

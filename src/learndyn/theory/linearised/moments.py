@@ -94,10 +94,12 @@ def stepped(
     Returns:
         The covariances.
     """
+    # What rounding makes odd would be multiplied by (1 − F) … (1 + F), and grow.
+    even = lambda C: (C + turned(C)) / 2
     pulled = left(now.covariance)
     both = left(turned(pulled)) + noise  # F C Fᵀ, plus that of the noise
     if now.cross is None or now.velocities is None:
-        return now.covariance - pulled - turned(pulled) + both, None, None
+        return even(now.covariance - pulled - turned(pulled) + both), None, None
     mixed = left(now.cross)
     velocities = beta**2 * now.velocities + beta * (mixed + turned(mixed)) + both
     sigma, tau = (beta, 1 + beta) if nesterov else (0.0, 1.0)
@@ -105,7 +107,7 @@ def stepped(
     own = now.covariance + sigma * (now.cross + turned(now.cross)) + sigma**2 * now.velocities
     ahead = beta * now.cross + turned(pulled) + sigma * (beta * now.velocities + turned(mixed))
     outputs = own - tau * (ahead + turned(ahead)) + tau**2 * velocities
-    return outputs, ahead - tau * velocities, velocities
+    return even(outputs), ahead - tau * velocities, even(velocities)
 
 
 class AbstractMomentMap(Map):
