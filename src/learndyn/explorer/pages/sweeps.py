@@ -1,11 +1,13 @@
 """Sweeps: a store on two of its axes, and the record behind each cell."""
 
+import collections
 import pathlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from learndyn.explorer.controls import Control, Text, Values
 from learndyn.explorer.pages.base import AbstractPage, missing
+from learndyn.explorer.pages.thinning import thinned
 from learndyn.explorer.views import Axis, Chart, Heat, Series, Table, View
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ DEPTH = 3  # folders below the given one in which stores are looked for
 MOST_CELLS = 2500
 MOST_CURVES = 12
 NUMBERS = "fiub"  # kinds of types
+STATUS = "point_status"
+DONE = {"finished", "failed", "left out"}  # what no process works on any more
 CODE = """import learndyn as ld
 
 data = ld.open_sweep({store!r})
@@ -62,10 +66,14 @@ class Sweeps(AbstractPage):
         view.offers["value"] = first(map_.value, _curves(map_.data))
         view.offers["cell"] = ["", *(lead["cell"] for row in heat.leads for lead in row)]
         view.links = {"Back to all stores": dict.fromkeys(self.controls, "")}
+        counts = _counts(map_.data)
+        if not counts.keys() <= DONE:
+            view.links["Look again"] = {}
         sizes = ", ".join(f"{axis} × {map_.data.sizes[axis]}" for axis in axes)
-        view.status = f"{values['store']}: {sizes}"
+        statuses = ", ".join(f"{count} {status}" for status, count in counts.items())
+        view.status = f"{values['store']}: {sizes}; {statuses}"
         view.heats.append(heat)
-        about = {"store": values["store"], "value": map_.value, "place": map_.rest}
+        about = {"store": values["store"], "value": map_.array.name, "place": map_.rest}
         view.code = CODE.format(**about, axes=", ".join(map(repr, map_.drawn)))
         if values["cell"]:
             place = _place(map_, values["cell"])
@@ -88,7 +96,7 @@ class Sweeps(AbstractPage):
         if "record" in records:
             return ld.plot(records["record"]) if "time" in records["record"].coords else None
         map_ = _map_of(records["sweep"], values)
-        if map_.x == map_.y:
+        if map_.x == map_.y or not map_.value:
             return None
         drawn = map_.data[[map_.value]].isel(map_.rest)
         return ld.plot(drawn, x=map_.x, y=map_.y, value=map_.value)
@@ -101,7 +109,10 @@ class Sweeps(AbstractPage):
 
 
 class _Map(NamedTuple):
-    """What is drawn of a sweep: a value over two axes, which may be the same one."""
+    """What is drawn of a sweep: a value over two axes, which may be the same one.
+
+    The value is empty before the first point has finished: only the status is known.
+    """
 
     data: "xr.Dataset"
     x: str
@@ -109,10 +120,15 @@ class _Map(NamedTuple):
     value: str
 
     @property
+    def array(self) -> "xr.DataArray":
+        """What is drawn."""
+        return self.data[self.value or STATUS]
+
+    @property
     def drawn(self) -> tuple[str, ...]:
         """The axes of the map."""
-        array = self.data[self.value]
-        return tuple(axis for axis in dict.fromkeys((self.y, self.x)) if axis in array.dims)
+        axes = dict.fromkeys((self.y, self.x))
+        return tuple(axis for axis in axes if axis in self.array.dims)
 
     @property
     def others(self) -> dict[str, int]:
@@ -122,16 +138,14 @@ class _Map(NamedTuple):
     @property
     def rest(self) -> dict[str, int]:
         """Where it lies on all other dimensions of the value: at the end of its own, as of time."""
-        dims = self.data[self.value].dims
+        dims = self.array.dims
         inner = {str(dim): -1 for dim in dims if dim not in _axes(self.data)}
         return {axis: at for axis, at in {**self.others, **inner}.items() if axis in dims}
 
 
 def _map_of(data: "xr.Dataset", values: Values) -> _Map:
     """What was chosen, or else the first two axes and the first value."""
-    axes, curves = _axes(data), _curves(data)
-    if not curves:
-        raise ValueError("store: got one without a finished point; allowed is one with some")
+    axes, curves = _axes(data), _curves(data) or [""]
     pick = lambda name, among, other: (
         values[name] if values[name] in among else among[other % len(among)]
     )
@@ -171,7 +185,12 @@ def _opened(folder: pathlib.Path) -> "xr.Dataset":
 
 
 def _axes(data: "xr.Dataset") -> list[str]:
-    return [str(dim) for dim in data["point_status"].dims]
+    return [str(dim) for dim in data[STATUS].dims]
+
+
+def _counts(data: "xr.Dataset") -> dict[str, int]:
+    """How many points have each status."""
+    return dict(collections.Counter(data[STATUS].values.astype(str).ravel().tolist()))
 
 
 def _curves(data: "xr.Dataset") -> list[str]:
@@ -183,19 +202,23 @@ def _title(map_: _Map) -> str:
     label = lambda dim: map_.data[dim].values if dim in map_.data.coords else range(sizes[dim])
     sizes = map_.data.sizes
     at = [f"{dim} {label(dim)[index]}" for dim, index in map_.rest.items()]
-    return map_.value + f" at {', '.join(at)}" * bool(at)
+    return (map_.value or "status") + f" at {', '.join(at)}" * bool(at)
 
 
 def _heat(map_: _Map) -> Heat:
+    import numpy as np
+
     x, y = map_.x, map_.y
     axes = tuple(dict.fromkeys((y, x)))
-    status = map_.data["point_status"].isel(map_.others).transpose(*axes)
+    status = map_.data[STATUS].isel(map_.others).transpose(*axes)
     if status.size > MOST_CELLS:
         raise ValueError(
             f"x, y: got {status.size} cells; allowed are axes with at most {MOST_CELLS}"
         )
-    cells = map_.data[map_.value].isel(map_.rest).broadcast_like(status).transpose(*axes)
-    numbers, texts = cells.values.astype(float), status.values.astype(str)
+    texts, numbers = status.values.astype(str), np.full(status.shape, np.nan)
+    if map_.value:
+        cells = map_.array.isel(map_.rest).broadcast_like(status).transpose(*axes)
+        numbers = cells.values.astype(float)
     if x == y:
         numbers, texts = numbers[:, None], texts[:, None]
     columns = [""] if x == y else [str(v) for v in map_.data[x].values]
@@ -223,21 +246,24 @@ def _cell(view: View, point: "xr.Dataset", cell: str) -> None:
     numbers = [(str(n), f"{float(v):.6g}") for n, v in point.data_vars.items()
                if v.ndim == 0 and v.dtype.kind in NUMBERS]  # fmt: skip
     view.tables.append(Table(f"Record of cell {cell}", ("", "value"), [*numbers, *report]))
-    if "time" not in point.coords or str(point["point_status"].values) != "finished":
+    if "time" not in point.coords or str(point[STATUS].values) != "finished":
         return
     time = _labelled("time", point["time"])
     for name, curve in point.data_vars.items():
-        if "time" in curve.dims and curve.dtype.kind in NUMBERS:
+        if "time" in curve.dims and curve.dtype.kind in NUMBERS and curve.size:
             series = _series(str(name), curve)
+            kept = thinned(*(each.y for each in series))
+            for each in series:
+                each.y = each.y[kept]
             axes = Axis(time), Axis(_labelled(str(name), curve))
-            view.charts.append(Chart(str(name), *axes, point["time"].values, series))
+            view.charts.append(Chart(str(name), *axes, point["time"].values[kept], series))
 
 
 def _series(name: str, curve: "xr.DataArray") -> list[Series]:
     """A curve for each entry of an array over time."""
     import numpy as np
 
-    values = curve.transpose("time", ...).values
+    values = curve.transpose("time", ...).values.astype(float)
     places = list(np.ndindex(values.shape[1:]))[:MOST_CURVES]
     label = lambda place: name + (f"[{', '.join(map(str, place))}]" if place else "")
     return [
