@@ -88,6 +88,17 @@ def test_a_page_of_files(look, name):
         np.testing.assert_allclose(curve, 0.1 * np.exp(-np.arange(5.0)), rtol=1e-6)
 
 
+def test_one_can_go_back_from_a_study(look):
+    look.go("#studies?verdict=all&search=worschech")
+    rows = "document.querySelectorAll('tbody tr').length"
+    count = look(rows)
+    look.page.click("tbody tr:nth-child(3) button")
+    look.until("learndyn.settled && location.hash.includes('study=worschech')")
+    look.page.go_back()
+    look.until(f"learndyn.settled && {rows} === {count}")
+    assert look.page.input_value("#c-search") == "worschech"
+
+
 def test_a_study_is_run(look):
     look.go(OTHERS["study"])
     look.page.click("#train")
@@ -111,7 +122,7 @@ def test_a_planted_spike_is_shaded_at_its_step(look, tmp_path):
     spans = look("learndyn.view.charts[0].spans")
     assert len(spans) == 1 and 500 <= spans[0]["begin"] <= 520 <= spans[0]["end"] <= 560
     assert spans[0]["label"] in look.page.get_attribute(".plot >> nth=0", "aria-label")
-    assert "catapults" in look.page.inner_text("#parts")
+    assert "a catapult: " in look.page.inner_text("#parts")
     # The shade is drawn: the canvas differs there from what lies left of it.
     colours = """steps => {
         const plot = document.querySelector('.plot'), canvas = plot.querySelector('canvas');

@@ -20,6 +20,10 @@ MOST_CURVES = 12
 NUMBERS = "fiub"  # kinds of types
 STATUS = "point_status"
 DONE = {"finished", "failed", "left out"}  # what no process works on any more
+NOTHING = (
+    "`ld.sweep(function, axes, store=…)` writes one; `learndyn explore --sweeps DIR` looks below "
+    "another folder."
+)
 CODE = """import learndyn as ld
 
 data = ld.open_sweep({store!r})
@@ -54,6 +58,9 @@ class Sweeps(AbstractPage):
         if not values["store"]:
             count = f"{len(stores)} store{'s' * (len(stores) != 1)}"
             view.status = f"{count} below {folders['sweeps']}{missing(folders['sweeps'])}"
+            if not stores:
+                view.notes.append(NOTHING)
+                return view
             leads = [{"store": name} for name in stores]
             view.tables.append(Table("Stores", ("store",), [(name,) for name in stores], leads))
             return view

@@ -54,7 +54,7 @@ export class Chart {
     if (!spec || !this.plot.clientWidth) return;
     const log = this.axes, series = this.#series(), keep = this.#kept(log.x, series);
     // On a logarithmic axis the edge of a band that falls below zero lies at the lowest value.
-    const lowest = Math.min(...series.flatMap(s => s.y.filter(v => v > 0)));
+    const lowest = series.reduce((low, s) => s.y.reduce((l, v) => v > 0 && v < l ? v : l, low), Infinity);
     const placed = (v, style) => log.y && v <= 0 ? (style === "edge" && lowest < Infinity ? lowest : null) : v;
     const clean = s => keep.map(i => s.y[i] === null || s.y[i] === undefined ? null : placed(s.y[i], s.style));
     const data = [keep.map(i => spec.at[i]), ...series.map(clean)];
