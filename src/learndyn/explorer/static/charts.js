@@ -86,7 +86,8 @@ export class Chart {
     const of = index === null || index === undefined ? {run: "--run", edge: "--theory"}[series.style] ?? "--theory"
       : `--c${index % COLOURS}`;
     const width = {theory: 2.5, run: 1.2, edge: 0.5}[series.style] ?? 1.6;
-    const points = series.style === "points";
+    const known = series.y.filter(v => v !== null && v !== undefined).length;
+    const points = series.style === "points" || (known === 1 && series.style !== "edge");  // no line joins one value
     return {label: series.name, stroke: colour(of), width: points ? 0 : width,
       dash: DASHES[series.dash ?? 0], pxAlign: 0, points: {show: points, size: 5, fill: colour(of)}};
   }
