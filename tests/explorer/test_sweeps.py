@@ -13,6 +13,7 @@ from distributed import Client
 import learndyn as ld
 from learndyn.explorer.controls import starts
 from learndyn.explorer.pages import PAGES
+from learndyn.explorer.pages.sweeps import _labels
 from learndyn.explorer.pages.thinning import MOST_PIECES
 
 SWEEPS = PAGES["sweeps"]
@@ -72,6 +73,7 @@ def test_curves_are_shown_at_their_end(folder):
 def test_a_cell_leads_to_its_record(folder):
     view = shown(folder, cell="1, 0")
     (chart,) = view.charts
+    assert view.heats[0].chosen == view.heats[0].leads[1][0]["cell"]
     assert [s.name for s in chart.series] == ["error[0]", "error[1]"]
     np.testing.assert_allclose(chart.series[1].y, 0.2 + 2 * TIME)
     assert ("units", "2") in view.tables[0].rows
@@ -98,6 +100,12 @@ def test_the_code_of_the_view_gives_the_same_numbers(folder, monkeypatch):
     exec(view.code, names)
     np.testing.assert_allclose(names["shown"], view.heats[0].values)
     np.testing.assert_allclose(names["record"]["error"][:, 0], view.charts[0].series[0].y)
+
+
+def test_values_of_an_axis_are_short_unless_they_would_be_the_same():
+    assert _labels(np.array([0.1 + 0.2, 1e-9])) == ["0.3", "1e-09"]
+    assert _labels(np.array([1, 1 + 1e-9])) == ["1.0", "1.000000001"]
+    assert _labels(np.array(["a", "b"])) == ["a", "b"] and _labels(np.array([7])) == ["7"]
 
 
 def refused(rate, units):

@@ -110,7 +110,10 @@ class Log(AbstractPage):
         rates = {n: (name, logged.curves[name]) for n, name in named.items() if name}
         known: Mapping[str, Any] = {name: curve.at(steps) for name, (_, curve) in rates.items()}
         both = known if len(known) == len(KNOWN) else {}
-        events = ld.analysis.find_catapults(history, rise=values["rise"], **both)
+        try:
+            events = ld.analysis.find_catapults(history, rise=values["rise"], **both)
+        except ValueError as error:
+            raise ValueError(str(error).replace("record: ", "variable: ")) from None
         return _Found(logged, loss, rates, events)
 
 

@@ -58,7 +58,7 @@ function ask(name) {  // at most one question per frame
     wanted = send("show");
     clearTimeout(late);
     late = setTimeout(() => {
-      at("charts").classList.add("stale");
+      at("view").classList.add("stale");
       at("view").setAttribute("aria-busy", "true");
       at("state").textContent = ready ? "computing…" : "starting…";
     }, LATE_MS);
@@ -153,7 +153,7 @@ const on = {
     if (m.number !== wanted) return;  // while a slider moves, the curve follows it; a run has ended
     const first = shown !== wanted;
     answered();
-    at("charts").classList.remove("stale");
+    at("view").classList.remove("stale");
     if (!first) return;
     const ms = performance.now() - began;
     explorer.measured.push({name: explorer.moved, ms, server: 1e3 * m.seconds, compiled: m.compiled});
@@ -194,7 +194,7 @@ const on = {
     at("error").textContent = page.controls[name] ? page.controls[name].label + rest : m.text;
     if (m.number === wanted) {
       answered();
-      at("charts").classList.add("stale");  // they are of other values
+      at("view").classList.add("stale");  // they are of other values
     }
     if (m.number !== run && m.number) return;
     run = 0;
