@@ -72,7 +72,7 @@ class Explorer:
 
     def end(self):
         self.process.send_signal(signal.SIGINT)
-        self.process.wait(20)
+        self.process.wait(SECONDS)
         self.process.stdout.close()
 
 
@@ -200,6 +200,7 @@ def looking(browser):
             viewport={"width": width, "height": 900}, color_scheme=scheme,
             permissions=["clipboard-read", "clipboard-write"], accept_downloads=True,
         )  # fmt: skip
+        context.set_default_timeout(1e3 * SECONDS)
         looks.append(Look(context.new_page()))
         return looks[-1]
 

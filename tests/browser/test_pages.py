@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.explorer.controls import Slider
+from learndyn.explorer.controls import Choice, Slider
 from learndyn.explorer.pages import PAGES
 
 EVENTS = pathlib.Path(__file__).parents[1] / "records" / "written_by_torch.tfevents"
@@ -61,15 +61,20 @@ def test_a_page_of_a_system(look, name):
 @pytest.mark.parametrize("name", STATES)
 def test_sliders_of_a_page_compile_nothing(look, name):
     look.go(STATES[name])
-    for control, slider in PAGES[name].controls.items():
-        if isinstance(slider, Slider) and not slider.compiles:
-            low, high = slider.low, slider.high
-            value = low * (high / low) ** 0.4 if slider.log else low + 0.4 * (high - low)
-            look.move(control, int(value) if slider.whole else f"{value:.3g}")
-            look.settle()
-            assert look.page.inner_text("#error") == ""
-            measured = look("learndyn.measured.at(-1)")
-            assert (measured["name"], measured["compiled"]) == (control, 0)
+    free = {n: c for n, c in PAGES[name].controls.items() if not c.compiles}
+    for control, moved in free.items():
+        if isinstance(moved, Slider):
+            low, high = moved.low, moved.high
+            value = low * (high / low) ** 0.4 if moved.log else low + 0.4 * (high - low)
+            look.move(control, int(value) if moved.whole else f"{value:.3g}")
+        elif isinstance(moved, Choice):
+            look.page.select_option(f"#c-{control}", moved.options[2])
+        else:
+            continue  # the band needs programs of its own
+        look.settle()
+        assert look.page.inner_text("#error") == ""
+        measured = look("learndyn.measured.at(-1)")
+        assert (measured["name"], measured["compiled"]) == (control, 0)
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -86,6 +91,18 @@ def test_a_page_of_files(look, name):
         assert "cell=0%2C+0" in look("location.hash")
         curve = np.array(look("learndyn.charts[0].drawn.series[0].y"), float)
         np.testing.assert_allclose(curve, 0.1 * np.exp(-np.arange(5.0)), rtol=1e-6)
+        assert look("[...document.querySelectorAll('table.heat [aria-current]')].length") == 1
+
+
+def test_one_can_go_back_from_a_study(look):
+    look.go("#studies?verdict=all&search=worschech")
+    rows = "document.querySelectorAll('tbody tr').length"
+    count = look(rows)
+    look.page.click("tbody tr:nth-child(3) button")
+    look.until("learndyn.settled && location.hash.includes('study=worschech')")
+    look.page.go_back()
+    look.until(f"learndyn.settled && {rows} === {count}")
+    assert look.page.input_value("#c-search") == "worschech"
 
 
 def test_a_study_is_run(look):
@@ -111,7 +128,7 @@ def test_a_planted_spike_is_shaded_at_its_step(look, tmp_path):
     spans = look("learndyn.view.charts[0].spans")
     assert len(spans) == 1 and 500 <= spans[0]["begin"] <= 520 <= spans[0]["end"] <= 560
     assert spans[0]["label"] in look.page.get_attribute(".plot >> nth=0", "aria-label")
-    assert "catapults" in look.page.inner_text("#parts")
+    assert "a catapult: " in look.page.inner_text("#parts")
     # The shade is drawn: the canvas differs there from what lies left of it.
     colours = """steps => {
         const plot = document.querySelector('.plot'), canvas = plot.querySelector('canvas');

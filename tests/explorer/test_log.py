@@ -114,6 +114,11 @@ def test_errors_name_the_file_as_its_owner_does(tmp_path):
         shown(tmp_path, "0123-my.csv", b"step,loss\n")
 
 
+def test_a_column_that_is_no_loss_is_refused_by_its_control(tmp_path):
+    with pytest.raises(ValueError, match=r"\Avariable: got the loss -2\S*; allowed are non-neg"):
+        shown(tmp_path, "a.csv", b"step,loss\n0,1\n1,-2\n2,1\n")
+
+
 BAD = {
     "numbers.csv": b"0,1\n1,2\n2,1\n", "binary.csv": b"\x89HDF\r\n\x1a\n", "half.csv": b"\xff\xfea",
     "cut.nc": b"\x89HDF\r\n\x1a\n", "none.nc": b"", "bytes.csv": b"\xff\xfe\x00", "none.csv": b"",

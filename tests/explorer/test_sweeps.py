@@ -1,5 +1,10 @@
 """Sweeps: stores that are found, maps of what they hold, and the record of a cell."""
 
+import contextlib
+import threading
+import time
+
+import dask
 import numpy as np
 import pytest
 import xarray as xr
@@ -8,9 +13,12 @@ from distributed import Client
 import learndyn as ld
 from learndyn.explorer.controls import starts
 from learndyn.explorer.pages import PAGES
+from learndyn.explorer.pages.sweeps import _labels
+from learndyn.explorer.pages.thinning import MOST_PIECES
 
 SWEEPS = PAGES["sweeps"]
-TIME = np.arange(3.0)
+TIME, LONG = np.arange(3.0), np.arange(50_000.0)
+SECONDS = 60.0  # a sweep that hangs is found by this
 
 
 def point(rate, units, key):
@@ -65,6 +73,7 @@ def test_curves_are_shown_at_their_end(folder):
 def test_a_cell_leads_to_its_record(folder):
     view = shown(folder, cell="1, 0")
     (chart,) = view.charts
+    assert view.heats[0].chosen == view.heats[0].leads[1][0]["cell"]
     assert [s.name for s in chart.series] == ["error[0]", "error[1]"]
     np.testing.assert_allclose(chart.series[1].y, 0.2 + 2 * TIME)
     assert ("units", "2") in view.tables[0].rows
@@ -91,6 +100,77 @@ def test_the_code_of_the_view_gives_the_same_numbers(folder, monkeypatch):
     exec(view.code, names)
     np.testing.assert_allclose(names["shown"], view.heats[0].values)
     np.testing.assert_allclose(names["record"]["error"][:, 0], view.charts[0].series[0].y)
+
+
+def test_values_of_an_axis_are_short_unless_they_would_be_the_same():
+    assert _labels(np.array([0.1 + 0.2, 1e-9])) == ["0.3", "1e-09"]
+    assert _labels(np.array([1, 1 + 1e-9])) == ["1.0", "1.000000001"]
+    assert _labels(np.array(["a", "b"])) == ["a", "b"] and _labels(np.array([7])) == ["7"]
+
+
+def refused(rate, units):
+    raise ValueError("none of them")
+
+
+go_on = threading.Event()
+
+
+def waiting(rate, units):
+    if units == 1:
+        go_on.wait(SECONDS)
+    return xr.Dataset({"long": ("time", np.sin(LONG))}, {"time": LONG})
+
+
+def swept(function, store):
+    inside = {"processes": False, "n_workers": 1, "threads_per_worker": 1}
+    with Client(**inside, dashboard_address=":0") as client:
+        ld.sweep(function, AXES, store=store, client=client, retries=0, progress=False)
+
+
+AXES = {"rate": [0.1], "units": [0, 1, 2]}
+
+
+def test_a_sweep_of_which_nothing_has_finished_has_a_map_of_statuses(tmp_path, monkeypatch):
+    swept(refused, tmp_path / "none.zarr")
+    view = shown(tmp_path, store="none.zarr", cell="1, 0")
+    assert view.heats[0].title == "status" and np.isnan(view.heats[0].values).all()
+    assert view.heats[0].status == [["failed"]] * 3 and view.status.endswith("; 3 failed")
+    assert "Look again" not in view.links and not view.charts
+    assert any("none of them" in text for _, text in view.tables[0].rows)
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(view.code, names)
+    assert names["shown"].values.tolist() == [["failed"]] * 3
+
+
+def test_a_sweep_that_is_being_written_can_be_looked_at_again(tmp_path):
+    """Curves are long, too: on their way to the browser they have fewer points."""
+    sweeping = threading.Thread(target=swept, args=(waiting, tmp_path / "now.zarr"))
+    sweeping.start()
+    try:
+        show = lambda: shown(tmp_path, store="now.zarr", cell="0, 0")
+        view = until(show, "; 1 finished, 1 running, 1 pending")
+        assert view.links["Look again"] == {}
+        assert view.heats[0].status[1] == ["running"]
+        assert len(view.charts[0].at) <= 2 * MOST_PIECES + 2 < len(LONG)
+        np.testing.assert_allclose(view.charts[0].series[0].y, np.sin(view.charts[0].at))
+    finally:
+        go_on.set()
+        sweeping.join()
+    done = shown(tmp_path, store="now.zarr")
+    assert "Look again" not in done.links and done.status.endswith("; 3 finished")
+
+
+def until(show, words):
+    """The first view whose status has the words."""
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        # The store may not be there yet. What looks at it must not wait for the sweep's worker.
+        with contextlib.suppress(ValueError), dask.config.set(scheduler="sync"):
+            if words in (view := show()).status:
+                return view
+        time.sleep(0.05)
+    raise AssertionError(words)
 
 
 def test_records_and_figures_are_saved(folder, tmp_path):

@@ -1,15 +1,20 @@
 """`learndyn explore`."""
 
 import asyncio
+import contextlib
 import os
+import signal
 import webbrowser
-from typing import Annotated
+from collections.abc import Coroutine
+from typing import Annotated, Any
 
 import typer
 
+from learndyn.cli.interruption import end
 from learndyn.cli.options import use_cache
 
 LARGEST_PORT = 65535
+ENDINGS = ("SIGINT", "SIGTERM", "SIGHUP")  # Ctrl-C, `kill`, a terminal that is closed
 
 
 def explore(
@@ -32,13 +37,27 @@ def explore(
 
     def started(address: str) -> None:
         print(f"{address}\nOnly who has this address can use it. Ctrl-C ends it.", flush=True)
+        if hasattr(signal, "SIGPIPE"):  # what ends the other commands would end the server
+            signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         if browser:
             webbrowser.open(address)
 
     folders = {"results": results, "sweeps": sweeps}
     try:
-        asyncio.run(serve(number, started, **folders, prepare=use_cache))
+        asyncio.run(_until_ended(serve(number, started, **folders, prepare=use_cache)))
+    except asyncio.CancelledError:
+        end()
     except OSError as error:
         raise ValueError(
             f"--port: got {number} ({os.strerror(error.errno or 0)}); allowed is one that is free"
         ) from None
+
+
+async def _until_ended(serving: Coroutine[Any, Any, None]) -> None:
+    """Serves until a signal comes, and then removes the files that visitors have sent."""
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(serving)
+    for number in (getattr(signal, name) for name in ENDINGS if hasattr(signal, name)):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as it is under nohup
+            with contextlib.suppress(NotImplementedError):  # on Windows
+                loop.add_signal_handler(number, task.cancel)
+    await task

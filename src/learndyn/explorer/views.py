@@ -102,7 +102,10 @@ class Table:
 
 @dataclasses.dataclass
 class Heat:
-    """A map of values over two axes; each cell leads to other values of the controls."""
+    """A map of values over two axes; each cell leads to other values of the controls.
+
+    `chosen` is the cell whose record is shown.
+    """
 
     title: str
     x: str
@@ -112,6 +115,7 @@ class Heat:
     values: Any
     status: Sequence[Sequence[str]]
     leads: Sequence[Sequence[Mapping[str, Any]]]
+    chosen: str = ""
 
 
 @dataclasses.dataclass

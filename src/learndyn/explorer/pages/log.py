@@ -1,6 +1,5 @@
 """My log: a user's own loss history, its spikes, and what they are."""
 
-import itertools
 import pathlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from learndyn.explorer.controls import Control, Slider, Text, Values
 from learndyn.explorer.pages.base import AbstractPage
 from learndyn.explorer.pages.spikes import spans, story
+from learndyn.explorer.pages.thinning import thinned
 from learndyn.explorer.views import Axis, Chart, Series, Table, View
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ KNOWN = {
     "critical_rate": ("critical_rate", "critical_learning_rate", "η_crit"),
 }
 LABELS = {"rate": "η", "critical_rate": "η_crit"}
-MOST_PIECES = 5000  # of a curve on its way to the browser, each with its lowest and highest value
 CODE = """import learndyn as ld
 from learndyn.records.curves import read_curves
 
@@ -58,7 +57,7 @@ class Log(AbstractPage):
             return View(status="no file chosen yet")
         found = self._found(values, folders)
         steps, loss = found.logged.curves[found.loss]
-        shaded, kept = spans(found.events, steps), _thinned(loss)
+        shaded, kept = spans(found.events, steps), thinned(loss)
         remark = [found.logged.remark] * bool(found.logged.remark)
         view = View(notes=[*remark, *story(found.events, steps)], saves=True)
         view.offers = {"variable": list(found.logged.curves)}
@@ -111,7 +110,10 @@ class Log(AbstractPage):
         rates = {n: (name, logged.curves[name]) for n, name in named.items() if name}
         known: Mapping[str, Any] = {name: curve.at(steps) for name, (_, curve) in rates.items()}
         both = known if len(known) == len(KNOWN) else {}
-        events = ld.analysis.find_catapults(history, rise=values["rise"], **both)
+        try:
+            events = ld.analysis.find_catapults(history, rise=values["rise"], **both)
+        except ValueError as error:
+            raise ValueError(str(error).replace("record: ", "variable: ")) from None
         return _Found(logged, loss, rates, events)
 
 
@@ -148,19 +150,6 @@ def _loss(names: list[str]) -> str:
     """The variable that is a loss by its name, or the first one."""
     like = [name for name in names if "loss" in name.lower()]
     return next((name for name in LOSS if name in names), (like or names)[0])
-
-
-def _thinned(values: "np.ndarray") -> "np.ndarray":
-    """Indices of the lowest and the highest value of every piece: no spike is left out."""
-    import numpy as np
-
-    if len(values) <= 2 * MOST_PIECES:
-        return np.arange(len(values))
-    edges = np.linspace(0, len(values), MOST_PIECES + 1).astype(int)
-    plain = np.nan_to_num(values)
-    pieces = list(itertools.pairwise(edges))
-    ends = [a + f(plain[a:b]) for a, b in pieces for f in (np.argmin, np.argmax)]
-    return np.unique([0, *ends, len(values) - 1])
 
 
 def _positive(values: "np.ndarray") -> bool:

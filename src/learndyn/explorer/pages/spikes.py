@@ -9,17 +9,15 @@ if TYPE_CHECKING:
 
     from learndyn.analysis.catapults import Catapults
 
-CATAPULTS = (
-    "catapults: the loss returns by itself. Nothing needs to be done; if they are in the way, take "
-    "a lower rate"
-)
+RETURNS = ": the loss returns by itself. Nothing needs to be done; a lower rate avoids that"
+CATAPULTS = {True: "catapults" + RETURNS, False: "a catapult" + RETURNS}
 OFTEN = 0.5  # of the stretches, above which a match says little
 WEAK = (
     ". As η exceeds η_crit most of the time, that says little: in a catapult the norm of the "
     "tangent kernel drops, too"
 )
 NOISE = (
-    "no catapults: batches that pull apart, or examples that stand out. Take a larger batch or a "
+    "no catapult: batches that pull apart, or examples that stand out. Take a larger batch or a "
     "lower rate, or look at the examples of these steps"
 )
 
@@ -66,10 +64,10 @@ def _of_spikes(found: "Catapults") -> str:
     if above == 0:
         none = "none with" if count > 1 else "without"
         return f"{many}, {none} η > η_crit on the way up: {NOISE}."
-    weak = WEAK * (match.base > OFTEN)
     chance = f"by chance, {match.base:.0%} of stretches as long have that"
+    what = f"({chance}): {CATAPULTS[above > 1]}" + WEAK * (match.base > OFTEN)
     if above == count:
         whole = "all " * (count > 1)
-        return f"{many}, {whole}with η > η_crit on the way up ({chance}): {CATAPULTS}{weak}."
-    some = f"{above} with η > η_crit on the way up ({chance}): {CATAPULTS}{weak}"
+        return f"{many}, {whole}with η > η_crit on the way up {what}."
+    some = f"{above} with η > η_crit on the way up {what}"
     return f"{many}, {some}. The others: {NOISE}."

@@ -54,7 +54,7 @@ export class Chart {
     if (!spec || !this.plot.clientWidth) return;
     const log = this.axes, series = this.#series(), keep = this.#kept(log.x, series);
     // On a logarithmic axis the edge of a band that falls below zero lies at the lowest value.
-    const lowest = Math.min(...series.flatMap(s => s.y.filter(v => v > 0)));
+    const lowest = series.reduce((low, s) => s.y.reduce((l, v) => v > 0 && v < l ? v : l, low), Infinity);
     const placed = (v, style) => log.y && v <= 0 ? (style === "edge" && lowest < Infinity ? lowest : null) : v;
     const clean = s => keep.map(i => s.y[i] === null || s.y[i] === undefined ? null : placed(s.y[i], s.style));
     const data = [keep.map(i => spec.at[i]), ...series.map(clean)];
@@ -86,7 +86,8 @@ export class Chart {
     const of = index === null || index === undefined ? {run: "--run", edge: "--theory"}[series.style] ?? "--theory"
       : `--c${index % COLOURS}`;
     const width = {theory: 2.5, run: 1.2, edge: 0.5}[series.style] ?? 1.6;
-    const points = series.style === "points";
+    const known = series.y.filter(v => v !== null && v !== undefined).length;
+    const points = series.style === "points" || (known === 1 && series.style !== "edge");  // no line joins one value
     return {label: series.name, stroke: colour(of), width: points ? 0 : width,
       dash: DASHES[series.dash ?? 0], pxAlign: 0, points: {show: points, size: 5, fill: colour(of)}};
   }

@@ -33,7 +33,9 @@ export class Controls {
       const part = this.#parts[name] = MAKERS[c.kind](name, c, () => this.#changed(name));
       part.set(values[name] ?? c.start);
       part.hint = element("div", {className: "hint", id: `hint-${name}`});
-      return element("div", {className: "control"}, ...part.elements, part.hint);
+      const control = element("div", {className: "control"}, ...part.elements, part.hint);
+      for (const input of control.querySelectorAll("input, select")) input.setAttribute("aria-describedby", part.hint.id);
+      return control;
     }));
   }
 

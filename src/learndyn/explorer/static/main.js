@@ -5,13 +5,16 @@ import {Chart} from "./charts.js";
 import {headOf, partsOf} from "./parts.js";
 
 const LATE_MS = 200;  // after which a view that has not come is called late
+const COPIED_MS = 1200;
 const at = id => document.getElementById(id);
 const explorer = window.learndyn = {  // what tests read
   measured: [], charts: [], view: null,
-  get settled() { return ready && !asked && shown === number; },
+  get settled() { return ready && !asked && shown === wanted; },
 };
 let pages = [], page = null, axes = {};
-let number = 0, began = 0, asked = false, shown = 0, run = 0, ready = false, late = 0;
+// Messages are numbered: the last one, the latest question, the one it was answered for, what is drawn, the run.
+let number = 0, wanted = 0, shown = 0, drawn = 0, run = 0;
+let began = 0, asked = false, ready = false, late = 0;
 const pressed = {train: 0, stop: 0};
 
 const {pathname} = location;
@@ -20,13 +23,14 @@ if (location.search) history.replaceState(null, "", pathname + location.hash);  
 // -- the state, in the address -----------------------------------------------------------------
 const state = () => {
   const query = new URLSearchParams(Object.entries(controls.values).map(([n, v]) => [n, String(v)]));
-  explorer.charts.forEach((chart, i) => query.set(`axes${i}`, `${+chart.axes.x}${+chart.axes.y}`));
+  const chosen = {...axes, ...explorer.charts.map(chart => chart.axes)};  // of charts that are not drawn yet, too
+  for (const [i, {x, y}] of Object.entries(chosen)) query.set(`axes${i}`, `${+x}${+y}`);
   return `#${page.name}?${query}`;
 };
 const fromAddress = () => {
   const [name, query] = location.hash.slice(1).split("?");
   const given = new URLSearchParams(query ?? "");
-  page = pages.find(each => each.name === decodeURIComponent(name)) ?? pages[0];
+  page = pages.find(each => each.name === name) ?? pages[0];
   axes = {};
   for (const [key, text] of given) if (/^axes\d$/.test(key)) axes[key.slice(4)] = {x: text[0] === "1", y: text[1] === "1"};
   const read = (control, text) => control.kind === "flag" ? text === "true"
@@ -48,22 +52,27 @@ function ask(name) {  // at most one question per frame
   asked = true;
   requestAnimationFrame(() => {
     asked = false;
-    number += 1;
     explorer.moved = name;
     endRun();
     remember();
-    connection.send({kind: "show", number, page: page.name, values: controls.values});
+    wanted = send("show");
     clearTimeout(late);
     late = setTimeout(() => {
-      at("charts").classList.add("stale");
+      at("view").classList.add("stale");
       at("view").setAttribute("aria-busy", "true");
       at("state").textContent = ready ? "computing…" : "starting…";
     }, LATE_MS);
   });
 }
 
+function send(kind) {
+  number += 1;
+  connection.send({kind, number, page: page.name, values: controls.values});
+  return number;
+}
+
 function endRun() {
-  if (run) connection.send({kind: "stop", number, page: page.name, values: {}});
+  if (run) send("stop");
   run = 0;
   idle();
   at("verdict").textContent = at("error").textContent = "";
@@ -91,10 +100,16 @@ function open(values) {
   at("head").replaceChildren();
   at("parts").replaceChildren();
   at("bar").hidden = at("program").hidden = true;
+  at("status").textContent = "";
+  drawn = number + 1;  // no answer that is under way belongs to this page
   ask("page");
 }
 
-const go = values => { controls.set(values); ask("lead"); };
+const go = values => {
+  controls.set(values);
+  history.pushState(null, "", state());  // from which one can go back
+  ask("lead");
+};
 
 // -- what comes back ----------------------------------------------------------------------------
 function drawView(view) {
@@ -122,24 +137,23 @@ function drawView(view) {
 const on = {
   starting() { at("state").textContent = "starting…"; },
   ready() {
-    const again = !ready || shown < number;
+    const again = !ready || shown < wanted;
     ready = true;
     at("state").textContent = "ready";
     if (again) ask("ready");
   },
   gone(m) { ready = false; endSoftly(`${m.reason}; trying again…`); },
   restarting() { at("state").textContent = "a process has ended; starting another…"; },
-  compiling(m) { if (m.number === number) at("state").textContent = "computing: new sizes compile first…"; },
+  compiling(m) { if (m.number === wanted) at("state").textContent = "computing: new sizes compile first…"; },
   view(m) {
-    if (m.number !== number) return;
-    clearTimeout(late);
-    const first = shown !== number;
-    shown = number;
+    if (m.number < drawn) return;
+    drawn = m.number;
     explorer.view = m.view;
     drawView(m.view);
-    at("charts").classList.remove("stale");
-    at("view").setAttribute("aria-busy", "false");
-    at("state").textContent = "ready";
+    if (m.number !== wanted) return;  // while a slider moves, the curve follows it; a run has ended
+    const first = shown !== wanted;
+    answered();
+    at("view").classList.remove("stale");
     if (!first) return;
     const ms = performance.now() - began;
     explorer.measured.push({name: explorer.moved, ms, server: 1e3 * m.seconds, compiled: m.compiled});
@@ -160,8 +174,8 @@ const on = {
     word.className = {agrees: "good", "agrees within finite size": "good", deviates: "bad"}[m.verdict] ?? "";
     at("verdict").replaceChildren(word, `: ${m.reason}. ${m.seconds.toFixed(1)} s.`);
     explorer.measured.push({name: "verdict", ms: performance.now() - pressed.train});
+    explorer.done = run;
     run = 0;
-    explorer.done = number;
   },
   stopped(m) {
     if (m.number !== run) return;
@@ -175,18 +189,26 @@ const on = {
     explorer.saved = m.files.length;
   },
   error(m) {
-    if (m.number && m.number !== number) return;
-    clearTimeout(late);
+    if (m.number && m.number < wanted) return;
+    const [, name, rest] = /^(\w+)(:.*)$/s.exec(m.text) ?? [];
+    at("error").textContent = page.controls[name] ? page.controls[name].label + rest : m.text;
+    if (m.number === wanted) {
+      answered();
+      at("view").classList.add("stale");  // they are of other values
+    }
+    if (m.number !== run && m.number) return;
     run = 0;
     idle();
-    shown = number;
-    at("charts").classList.remove("stale");
-    at("view").setAttribute("aria-busy", "false");
-    at("state").textContent = "ready";
     at("verdict").textContent = "";
-    at("error").textContent = m.text;
   },
 };
+
+function answered() {
+  clearTimeout(late);
+  shown = wanted;
+  at("view").setAttribute("aria-busy", "false");
+  at("state").textContent = "ready";
+}
 
 function endSoftly(text) {
   run = 0;
@@ -204,29 +226,30 @@ function download({name, content}) {
 }
 
 async function copy(button, text) {
-  await navigator.clipboard.writeText(text);
-  const before = button.textContent;
-  button.textContent = "Copied";
-  setTimeout(() => { button.textContent = before; }, 1200);
+  button.dataset.text ??= button.textContent;
+  const copied = await navigator.clipboard.writeText(text).then(() => true, () => false);
+  button.textContent = copied ? "Copied" : "The browser does not allow it";
+  setTimeout(() => { button.textContent = button.dataset.text; }, COPIED_MS);
 }
 
 // -- buttons -----------------------------------------------------------------------------------
 at("train").onclick = () => {
-  number += 1;
-  run = shown = number;
   pressed.train = performance.now();
   for (const chart of explorer.charts) { chart.clearRuns(); chart.draw(); }
   at("train").disabled = true;
   at("stop").disabled = false;
   at("error").textContent = "";
   at("verdict").textContent = "running…";
-  connection.send({kind: "train", number, page: page.name, values: controls.values});
+  run = send("train");
 };
 at("stop").onclick = () => {
   pressed.stop = performance.now();
-  connection.send({kind: "stop", number, page: page.name, values: {}});
+  send("stop");
 };
-at("files").onclick = () => connection.send({kind: "files", number, page: page.name, values: controls.values});
+at("files").onclick = () => {
+  at("error").textContent = "";
+  send("files");
+};
 at("copy").onclick = () => copy(at("copy"), at("code").textContent);
 at("link").onclick = () => { remember(); copy(at("link"), location.href); };
 at("reset").onclick = () => { controls.set(Object.fromEntries(Object.entries(page.controls).map(([n, c]) => [n, c.start]))); ask("reset"); };

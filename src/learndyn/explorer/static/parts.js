@@ -3,6 +3,7 @@ import {short} from "./charts.js";
 import {element} from "./controls.js";
 
 const SHADES = 5;
+const WIDE = 100;  // ratio of the ends beyond which shades are even on a logarithmic scale
 
 const scrolled = table => {
   const around = element("div", {className: "scroll", tabIndex: 0}, table);
@@ -33,16 +34,18 @@ const tableOf = (spec, go) => {
 
 const heatOf = (spec, go) => {
   const known = spec.values.flat().filter(v => v !== null);
-  const low = Math.min(...known), high = Math.max(...known);
-  const shade = v => v === null ? 0 : Math.min(SHADES - 1, Math.floor(SHADES * (v - low) / (high - low || 1)));
+  const low = Math.min(...known), high = Math.max(...known), log = low > 0 && high > WIDE * low;
+  const place = log ? v => Math.log(v / low) / Math.log(high / low) : v => (v - low) / (high - low || 1);
+  const shade = v => v === null ? 0 : Math.min(SHADES - 1, Math.floor(SHADES * place(v)));
   const cell = (v, i, j) => {
-    const text = v === null ? spec.status[i][j] : short(v);
-    return element("td", {className: `heat${shade(v)}`}, lead(text, spec.leads[i][j], go));
+    const text = v === null ? spec.status[i][j] : short(v), button = lead(text, spec.leads[i][j], go);
+    if (spec.leads[i][j].cell === spec.chosen) button.setAttribute("aria-current", "true");
+    return element("td", {className: `heat${shade(v)}`}, button);
   };
   const rows = spec.rows.map((name, i) => element("tr", {}, headed("row", [name]).firstChild,
     ...spec.columns.map((_, j) => cell(spec.values[i][j], i, j))));
   const shades = [...Array(SHADES).keys()].map(i => element("span", {className: `shade heat${i}`}));
-  const scale = known.length ? [element("p", {className: "legend"}, short(low), ...shades, short(high))] : [];
+  const scale = known.length ? [element("p", {className: "legend"}, short(low), ...shades, short(high), log ? " (logarithmic)" : "")] : [];
   const corner = `${spec.y} \\ ${spec.x}`;
   const table = element("table", {className: "heat", ariaLabel: spec.title},
     element("thead", {}, headed("col", [corner, ...spec.columns])), element("tbody", {}, ...rows));
