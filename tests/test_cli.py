@@ -92,6 +92,17 @@ def test_list_groups_by_paper_on_a_terminal(ran, monkeypatch):
     assert any(line.startswith("  fig1 ") for line in out.splitlines())
 
 
+def test_characters_that_an_output_cannot_show_are_question_marks(monkeypatch):
+    """Pipes of Windows have 256 characters, and those of a locale without UTF-8 fewer."""
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    found = learndyn("list", "tail")
+    assert found.returncode == 0 and not found.stderr
+    assert "How the loss vanishes: t^-2 for p > p*" in found.stdout
+    assert "?" in learndyn("show", FIG1).stdout
+    rows = json.loads(learndyn("list", "--json").stdout)  # nothing is lost for programs
+    assert [row["title"] for row in rows] == [registry.title(row["name"]) for row in rows]
+
+
 def test_cite(ran):
     code, out, _ = ran("cite", "bocchi2026escape")
     assert code == 0 and "@article{bocchi2026escape" in out
@@ -352,6 +363,12 @@ def test_a_platform_that_is_not_there_is_one_line(monkeypatch):
     monkeypatch.setattr("jax.devices", fail)
     for arguments in (["run", FIG5], ["replicate", FIG5], ["sweep", FIG5, *KEYS]):
         assert refusal(*arguments).startswith(line)
+
+
+def test_too_little_memory_is_one_line():
+    for error in (MemoryError("Unable to allocate 8. GiB for an array"), MemoryError()):
+        line = cli._one_line(error)
+        assert re.match(r"memory: (Unable to allocate 8. GiB for an array|there is not e)", line)
 
 
 def test_errors_are_one_line_without_assertions_and_docstrings(monkeypatch):
