@@ -134,6 +134,8 @@ def test_a_user_without_a_home_is_one_line(settings, monkeypatch):
             ValueError, match=r"\AHOME: got none, nor has this user one; allowed is"
         ):
             call()
+    with pytest.raises(ValueError, match=r"\Afolder: got '~nobody-here/x', and no such user"):
+        ld.cache("~nobody-here/x")
     before = jax.config.jax_compilation_cache_dir
     options.use_cache()
     assert jax.config.jax_compilation_cache_dir == before

@@ -40,8 +40,8 @@ def cache(folder: str | os.PathLike[str] | None = None) -> pathlib.Path:
         >>> import learndyn as ld
         >>> folder = ld.cache("programs")  # doctest: +SKIP
     """
-    base = user_folder() if folder is None else _own(checks.path("folder", folder))
-    path = base.absolute() / _processor()
+    base = user_folder() if folder is None else pathlib.Path(checks.path("folder", folder))
+    path = _expanded(base).absolute() / _processor()
     try:
         path.mkdir(parents=True, exist_ok=True)
         _discard_unfinished(path)
@@ -62,11 +62,13 @@ def cache(folder: str | os.PathLike[str] | None = None) -> pathlib.Path:
     return path
 
 
-def _own(folder: str) -> pathlib.Path:
+def _expanded(folder: pathlib.Path) -> pathlib.Path:
     try:
-        return pathlib.Path(folder).expanduser()
-    except RuntimeError as error:
-        raise ValueError(f"folder: got {folder!r} ({error}); allowed is one without ~") from None
+        return folder.expanduser()
+    except RuntimeError:
+        raise ValueError(
+            f"folder: got {os.fspath(folder)!r}, and no such user; allowed is one without ~"
+        ) from None
 
 
 def user_folder() -> pathlib.Path:
