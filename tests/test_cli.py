@@ -268,6 +268,7 @@ def test_bad_input_is_exit_code_2(tmp_path):
     assert found.stderr.startswith(f"learndyn: {BAD[0][1]}") and found.stderr.count("\n") == 1
 
 
+HUNG = 300  # seconds
 # A parent in the background ignores interruptions, and so would its child.
 HEED = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 # In the midst of the imports, once by itself and once in a callback of the collector, which
@@ -290,7 +291,7 @@ def test_an_interruption_is_one_line_wherever_it_comes(tmp_path, when):
     first = f"{HEED}\n{INTERRUPTIONS[when]}"
     arguments = ["run", "bocchi2026escape/fig1", *MINUTES, "--out", str(tmp_path)]
     given = command(*arguments, first=first)
-    found = subprocess.run(given, capture_output=True, text=True, timeout=60)
+    found = subprocess.run(given, capture_output=True, text=True, timeout=HUNG)
     assert found.returncode == 130
     assert re.fullmatch(r"learndyn: interrupted.*\n", found.stderr), found.stderr
     assert list(tmp_path.iterdir()) == []
@@ -310,7 +311,7 @@ def test_interruption_leaves_nothing_half_written(tmp_path):
     try:
         wait_for_progress(ours)
         work.send_signal(signal.SIGINT)
-        _, said = work.communicate(timeout=60)
+        _, said = work.communicate(timeout=HUNG)
     finally:
         work.kill()
         os.close(ours)
@@ -319,7 +320,7 @@ def test_interruption_leaves_nothing_half_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def wait_for_progress(terminal, limit=300):
+def wait_for_progress(terminal, limit=HUNG):
     """Reads until the bar has moved: compiled work is under way."""
     shown, end = "", time.monotonic() + limit
     while not re.search(r"[1-9]\d*%", shown):
