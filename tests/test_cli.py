@@ -92,6 +92,18 @@ def test_list_groups_by_paper_on_a_terminal(ran, monkeypatch):
     assert any(line.startswith("  fig1 ") for line in out.splitlines())
 
 
+def test_characters_that_an_output_cannot_show_are_question_marks(monkeypatch, ran):
+    """Pipes of Windows have 256 characters, and those of a locale without UTF-8 fewer."""
+    titles = [registry.title(name) for name in registry.names()]
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    found = learndyn("list")
+    assert found.returncode == 0 and not found.stderr
+    lines = [line.partition("  ")[2] for line in found.stdout.splitlines()]
+    assert lines == [title.encode("ascii", "replace").decode() for title in titles] != titles
+    text = ran("list", "--json")[1]  # for programs, nothing is lost
+    assert text.isascii() and [row["title"] for row in json.loads(text)] == titles
+
+
 def test_cite(ran):
     code, out, _ = ran("cite", "bocchi2026escape")
     assert code == 0 and "@article{bocchi2026escape" in out
@@ -256,6 +268,7 @@ def test_bad_input_is_exit_code_2(tmp_path):
     assert found.stderr.startswith(f"learndyn: {BAD[0][1]}") and found.stderr.count("\n") == 1
 
 
+HUNG = 300  # seconds
 # A parent in the background ignores interruptions, and so would its child.
 HEED = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 # In the midst of the imports, once by itself and once in a callback of the collector, which
@@ -278,7 +291,7 @@ def test_an_interruption_is_one_line_wherever_it_comes(tmp_path, when):
     first = f"{HEED}\n{INTERRUPTIONS[when]}"
     arguments = ["run", "bocchi2026escape/fig1", *MINUTES, "--out", str(tmp_path)]
     given = command(*arguments, first=first)
-    found = subprocess.run(given, capture_output=True, text=True, timeout=60)
+    found = subprocess.run(given, capture_output=True, text=True, timeout=HUNG)
     assert found.returncode == 130
     assert re.fullmatch(r"learndyn: interrupted.*\n", found.stderr), found.stderr
     assert list(tmp_path.iterdir()) == []
@@ -298,7 +311,7 @@ def test_interruption_leaves_nothing_half_written(tmp_path):
     try:
         wait_for_progress(ours)
         work.send_signal(signal.SIGINT)
-        _, said = work.communicate(timeout=60)
+        _, said = work.communicate(timeout=HUNG)
     finally:
         work.kill()
         os.close(ours)
@@ -307,7 +320,7 @@ def test_interruption_leaves_nothing_half_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def wait_for_progress(terminal, limit=300):
+def wait_for_progress(terminal, limit=HUNG):
     """Reads until the bar has moved: compiled work is under way."""
     shown, end = "", time.monotonic() + limit
     while not re.search(r"[1-9]\d*%", shown):
@@ -352,6 +365,12 @@ def test_a_platform_that_is_not_there_is_one_line(monkeypatch):
     monkeypatch.setattr("jax.devices", fail)
     for arguments in (["run", FIG5], ["replicate", FIG5], ["sweep", FIG5, *KEYS]):
         assert refusal(*arguments).startswith(line)
+
+
+def test_too_little_memory_is_one_line():
+    for error in (MemoryError("Unable to allocate 8. GiB for an array"), MemoryError()):
+        line = cli._one_line(error)
+        assert re.match(r"memory: (Unable to allocate 8. GiB for an array|there is not e)", line)
 
 
 def test_errors_are_one_line_without_assertions_and_docstrings(monkeypatch):

@@ -11,6 +11,7 @@ import time
 import pytest
 
 SOURCE = str(pathlib.Path(__file__).parents[1] / "src")
+HUNG = 120  # seconds
 # A parent in the background ignores interruptions, and so would its child. Each work takes minutes.
 SCRIPT = """
 import signal, sys
@@ -51,6 +52,6 @@ def test_work_ends_whenever_it_is_interrupted(work):
         assert "begins" in process.stdout.readline()
         time.sleep(moments.uniform(0.1, 8))
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=30)
+        said, _ = process.communicate(timeout=HUNG)
         assert said.strip().endswith("interrupted")
         assert process.returncode in (0, 130, -signal.SIGINT)

@@ -22,6 +22,6 @@ def test_bash_completes_commands_and_studies(typed, offered):
     asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     environment = {**os.environ, **asked, "_LEARNDYN_COMPLETE": "complete_bash"}
     done = subprocess.run(
-        [sys.executable, "-c", CALLED], capture_output=True, text=True, env=environment, timeout=120
+        [sys.executable, "-c", CALLED], capture_output=True, text=True, env=environment, timeout=300
     )
     assert offered and done.stdout.split() == offered, done.stderr

@@ -98,7 +98,7 @@ def test_an_interrupted_sweep_says_how_to_go_on(tmp_path):
         assert process.poll() is None
         time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    assert "continue with: learndyn sweep --resume s.zarr" in process.communicate(timeout=120)[1]
+    assert "continue with: learndyn sweep --resume s.zarr" in process.communicate(timeout=300)[1]
     assert process.returncode == 130
 
 

@@ -14,7 +14,7 @@ from learndyn.explorer.pages.base import Training
 from learndyn.studies import registry
 
 STUDIES = PAGES["studies"]
-SECONDS = 20.0  # a study that goes on is found by this
+SECONDS = 120.0  # a study that goes on is found by this
 CLAIMS = {
     "tally": {"claim": {"holds": 1, "fails": 1, "open": 0}, "erratum": {"holds": 1}},
     "preset": "paper",

@@ -64,6 +64,21 @@ def test_axes_of_strings_and_unfinished_points():
     assert np.ma.count_masked(np.ma.masked_invalid(figure.axes[0].collections[0].get_array())) == 4
 
 
+def test_values_in_any_order_are_drawn_in_increasing_order():
+    """A sweep has them as they were given, or extended; cells would lie on one another."""
+    mixed = DATA.isel(eta=[3, 0, 5, 1, 2, 4], beta=[2, 0, 1])
+    for axes in ({"y": "beta"}, {"color": "beta"}):
+        given, sorted_ = (
+            ld.plot(data, x="eta", value="ratio", **axes).axes[0] for data in (mixed, DATA)
+        )
+        for one, other in zip(given.collections, sorted_.collections, strict=True):
+            np.testing.assert_array_equal(one.get_array(), other.get_array())
+            np.testing.assert_array_equal(one.get_coordinates(), other.get_coordinates())
+        for one, other in zip(given.lines, sorted_.lines, strict=True):
+            np.testing.assert_array_equal(one.get_xydata(), other.get_xydata())
+        assert given.collections or given.lines
+
+
 def test_bad_names_are_one_line():
     for options, said in (
         ({"x": "k", "value": "error"}, "x: got 'k'; allowed are the data's dimensions: eta"),
@@ -71,9 +86,11 @@ def test_bad_names_are_one_line():
         ({"x": "eta", "y": "beta", "color": "key", "value": "error"}, "plot: got y and color"),
         ({"x": "eta", "y": "beta", "value": "error", "contours": "z"}, "contours: got 'z'"),
         ({"y": "beta"}, "plot: got y without x"),
+        ({}, "x: got None with data of a sweep; allowed is one of its axes, eta, beta"),
     ):
+        swept = DATA.assign_coords(point_status=(("eta", "beta"), np.full((6, 3), "finished")))
         with pytest.raises(ValueError, match=said):
-            ld.plot(DATA, **options)
+            ld.plot(swept, **options)
     with pytest.raises(ValueError, match="record: got no variable of numbers; allowed is a Dat"):
         ld.plot(DATA.astype(str), x="eta")
 

@@ -304,11 +304,39 @@ def test_variables_that_are_larger_than_their_file_reserve_no_memory(tmp_path, p
             file.create_dataset(name, (10**12,), float, chunks=(10**6,), **packing)
         file["time"].make_scale("time")
         file["error"].dims[0].attach_scale(file["time"])
-    content = path.read_bytes()
-    path.write_bytes(content + files.SEAL + hashlib.sha256(content).digest())
+    sealed(path)
     for lazy in (False, True):
         with pytest.raises(ValueError, match=r"variables would take 16000000000000 bytes, and the"):
             ld.load(path, lazy=lazy)
+
+
+def sealed(path):
+    """The file as if `save` had written it."""
+    content = path.read_bytes()
+    path.write_bytes(content + files.SEAL + hashlib.sha256(content).digest())
+
+
+@pytest.mark.parametrize("attribute", [{"units": "days since 1e99-01-01"}, {"scale_factor": "a"}])
+def test_attributes_that_mean_nothing_are_one_line(tmp_path, attribute):
+    path = tmp_path / "x.nc"
+    with h5py.File(path, "w") as file:
+        file["time"] = np.arange(3.0)
+        file["time"].make_scale("time")
+        file["time"].attrs.update(attribute)
+    sealed(path)
+    with pytest.raises(ValueError, match=r"\Apath: got [^\n]* \(not written by `save`\); allowed"):
+        ld.load(path)
+
+
+def test_links_to_variables_in_other_files_are_not_followed(tmp_path):
+    ld.save(RECORD, tmp_path / "other.nc")
+    with h5py.File(tmp_path / "x.nc", "w") as file:
+        for name in ("time", "error"):
+            file[name] = h5py.ExternalLink(str(tmp_path / "other.nc"), f"/{name}")
+    sealed(tmp_path / "x.nc")
+    for lazy in (False, True):
+        with pytest.raises(ValueError, match=r"\Apath: got [^\n]*x.nc' \(not written by `save`\)"):
+            ld.load(tmp_path / "x.nc", lazy=lazy)
 
 
 @pytest.mark.parametrize("kind", ["external", "virtual"])
@@ -325,8 +353,7 @@ def test_variables_in_other_files_are_not_read(tmp_path, kind):
         else:
             file.create_virtual_dataset("time", layout)
         file["time"].make_scale("time")
-    content = path.read_bytes()
-    path.write_bytes(content + files.SEAL + hashlib.sha256(content).digest())
+    sealed(path)
     for lazy in (False, True):
         with pytest.raises(
             ValueError, match=r"path: got .* \('time' is in another file\); allowed"

@@ -19,7 +19,7 @@ import time
 import jax
 
 TABLE = pathlib.Path(__file__).parents[1] / "odd_values" / "calls.py"
-PATIENCE = 60.0  # seconds within which an interruption has to be heeded
+PATIENCE = 300.0  # seconds within which an interruption has to be heeded
 COMPILED = 25  # calls after which nothing compiled is kept
 
 

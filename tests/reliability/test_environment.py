@@ -1,5 +1,6 @@
 """Environments that others have; docs/reliability.md says what is promised in each."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 
 import learndyn as ld
 
+STUDY = "bocchi2026escape/fig5"
 SMALL = pathlib.Path(__file__).parent / "small.py"
 FORKS = """
 import multiprocessing, warnings
@@ -67,6 +69,28 @@ def test_the_same_numbers_in_other_environments(name, usual):
     options, changes = ENVIRONMENTS[name]
     process = run(*options, str(SMALL), **changes)
     assert process.stdout == usual and usual.split()[1] in ("agrees", "undecided"), process.stderr
+
+
+def drawn(folder, *options, **changes):
+    """The values of the claims of a study that the command line runs, draws and prints."""
+    process = run(*options, "-m", "learndyn", "run", STUDY, "--out", str(folder), **changes)
+    assert process.returncode == 0, process.stderr
+    assert "holds" in process.stdout and not process.stderr
+    assert {each.name for each in folder.iterdir()} >= {"figure.png", "figure.svg", "data.nc"}
+    found = json.loads((folder / "claims.json").read_text(encoding="utf-8"))["claims"]
+    return [(each["name"], each["measured"]) for each in found]
+
+
+@pytest.fixture(scope="module")
+def usually_drawn(tmp_path_factory):
+    return drawn(tmp_path_factory.mktemp("usual") / "here")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_a_command_draws_and_prints_in_other_environments(name, usually_drawn, tmp_path):
+    options, changes = ENVIRONMENTS[name]
+    assert usually_drawn and drawn(tmp_path / "here", *options, **changes) == usually_drawn
 
 
 @pytest.mark.slow

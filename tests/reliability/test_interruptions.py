@@ -13,6 +13,7 @@ import pytest
 HERE = pathlib.Path(__file__).parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
 INTERRUPTIONS = 60
+HUNG = 300  # seconds
 
 
 @pytest.mark.slow
@@ -36,7 +37,7 @@ import learndyn as ld
 threading.Timer(float(sys.argv[1]), os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
     ld.solve
-    time.sleep(60)
+    time.sleep(600)
 except KeyboardInterrupt:
     print(ld.solve.__name__, ld.ntk.__name__, ld.start.__name__)
 """
@@ -46,7 +47,7 @@ except KeyboardInterrupt:
 @pytest.mark.parametrize("seconds", [0.1, 0.3, 1.0])
 def test_an_import_is_not_cut_short(seconds):
     given = [sys.executable, "-c", IMPORTS, str(seconds)]
-    done = subprocess.run(given, capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
+    done = subprocess.run(given, capture_output=True, text=True, env=ENVIRONMENT, timeout=HUNG)
     assert done.stdout.split() == ["solve", "ntk", "start"], done.stderr
 
 
@@ -85,7 +86,7 @@ def test_ctrl_c_beside_threads_that_compute(main):
         assert process.stdout is not None and "begins" in process.stdout.readline()
         time.sleep(1.0)
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=120)
+        said, _ = process.communicate(timeout=HUNG)
     finally:
         process.kill()
     assert said.split() in (["agrees"], ["undecided"])
@@ -117,8 +118,8 @@ def notebook():
     manager.start_kernel(env=ENVIRONMENT)
     client = manager.client()
     client.start_channels()
-    client.wait_for_ready(timeout=120)
-    assert client.execute_interactive(PREPARED, timeout=120)["content"]["status"] == "ok"
+    client.wait_for_ready(timeout=HUNG)
+    assert client.execute_interactive(PREPARED, timeout=HUNG)["content"]["status"] == "ok"
     yield client, manager.interrupt_kernel
     client.stop_channels()
     manager.shutdown_kernel(now=True)
@@ -132,11 +133,11 @@ def test_a_cell_of_a_notebook_is_interrupted_and_its_kernel_lives(notebook, cell
     asked = client.execute(cell)
     time.sleep(seconds)
     interrupt()
-    reply = client.get_shell_msg(timeout=60)
+    reply = client.get_shell_msg(timeout=HUNG)
     assert reply["parent_header"]["msg_id"] == asked
     assert reply["content"]["ename"] == "KeyboardInterrupt", reply["content"]
     seen = []
     ask = "print(small.curve()[2].verdict)"
     hook = lambda message: seen.append(message["content"].get("text", ""))
-    reply = client.execute_interactive(ask, timeout=120, output_hook=hook)
+    reply = client.execute_interactive(ask, timeout=HUNG, output_hook=hook)
     assert reply["content"]["status"] == "ok" and "".join(seen).strip() in ("agrees", "undecided")

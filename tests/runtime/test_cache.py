@@ -118,3 +118,28 @@ def test_the_command_line_keeps_a_cache_unless_told_otherwise(
     folder = jax.config.jax_compilation_cache_dir
     assert (folder is not None) == used
     assert not used or pathlib.Path(folder).is_relative_to(tmp_path)
+
+
+def test_a_user_without_a_home_is_one_line(settings, monkeypatch):
+    """As in containers, whose users may have no name: a command then compiles without a cache."""
+
+    def unknown():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(pathlib.Path, "home", unknown)
+    for name in ("XDG_CACHE_HOME", "LOCALAPPDATA", options.CACHE):
+        monkeypatch.delenv(name, raising=False)
+    for call in (caching.user_folder, ld.cache):
+        with pytest.raises(
+            ValueError, match=r"\AHOME: got none, nor has this user one; allowed is"
+        ):
+            call()
+    with pytest.raises(ValueError, match=r"\Afolder: got '~nobody-here/x', and no such user"):
+        ld.cache("~nobody-here/x")
+    before = jax.config.jax_compilation_cache_dir
+    options.use_cache()
+    assert jax.config.jax_compilation_cache_dir == before
+    if sys.platform != "darwin":
+        name = "LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME"
+        monkeypatch.setenv(name, "kept")
+        assert caching.user_folder() == pathlib.Path("kept", "learndyn")

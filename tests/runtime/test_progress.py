@@ -9,7 +9,7 @@ import pytest
 
 from learndyn.runtime import progress
 
-HUNG = 60  # seconds
+HUNG = 300  # seconds
 
 
 class Output(io.StringIO):

@@ -9,7 +9,7 @@ import pytest
 
 from learndyn.simulation import parallel
 
-HUNG = 120  # seconds; the work takes about five
+HUNG = 300  # seconds; the work takes about five
 
 CHILD = """
 import signal

@@ -173,6 +173,62 @@ def test_statuses_of_more_points_than_the_grid_has_are_not_read(store, flat):
     assert np.array_equal(ld.open_sweep(store)["n"], np.arange(6))
 
 
+def lengths(shape, chunks=(1,)):
+    """Other lengths of an array, in its metadata."""
+    grid = {"name": "regular", "configuration": {"chunk_shape": list(chunks)}}
+    return lambda about: {**about, "shape": list(shape), "chunk_grid": grid}
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        ("x/zarr.json", lengths((10**13,))),
+        ("x/zarr.json", lengths((10**13,), (10**13,))),
+        ("y/zarr.json", lengths((6, 10**13), (2, 3))),
+        ("y/zarr.json", lengths((6, 10**13), (2, 10**13))),
+        ("n/zarr.json", lengths((10**13,), (2,))),
+        ("zarr.json", lambda about: inside(about, "schema", sizes={"x": 10**13})),
+        ("zarr.json", lambda about: inside(about, "chunk", 0)),
+    ],
+)
+def test_lengths_that_lie_reserve_no_memory(client, store, flat, part, change):
+    """Nor do they keep anyone waiting who lists the chunks of an array."""
+    place = flat / part
+    place.write_text(json.dumps(change(json.loads(place.read_text()))))
+    for call in (lambda: ld.open_sweep(store), lambda: again(client, store)):
+        with pytest.raises(ValueError, match=r"\A[^\n]*s.zarr' is damaged in point/[^\n]*\Z"):
+            call()
+
+
+def test_axes_that_lie_reserve_no_memory(store, flat):
+    """One point on three axes of ten thousand values each."""
+    axes = {name: list(range(10**4)) for name in "abc"}
+    about = json.loads((flat / "zarr.json").read_text())
+    about = inside(about, "sweep", grid={"axes": axes, "zipped": [], "points": [[0, 0, 0]]})
+    (flat / "zarr.json").write_text(json.dumps(about))
+    for call in (ld.open_sweep, progress_of):
+        with pytest.raises(ValueError, match=r"in point/zarr.json [^\n]* 1,000,000,000,000 points"):
+            call(store)
+
+
+def test_labels_beyond_the_memory_are_one_line(store, monkeypatch):
+    monkeypatch.setattr("learndyn.sweeping.schema.free_memory", lambda _: 23)
+    with pytest.raises(ValueError, match=r"in point/x/zarr.json [^\n]* than the memory holds"):
+        ld.open_sweep(store)
+
+
+def test_missing_chunks_are_not_listed(store, flat):
+    """A description and its array may agree on any number of them; the first one ends it."""
+    for part, change in {
+        "zarr.json": lambda about: inside(about, "schema", sizes={"x": 10**6}),
+        "x/zarr.json": lengths((10**6,)),
+        "y/zarr.json": lengths((6, 10**6), (2, 1)),
+    }.items():
+        (flat / part).write_text(json.dumps(change(json.loads((flat / part).read_text()))))
+    with pytest.raises(ValueError, match="is damaged in point/x/c/1 "):
+        ld.open_sweep(store)
+
+
 def inside(about, name, value=None, **parts):
     """What describes the store, with something else in one place."""
     attributes = about["attributes"]

@@ -1,6 +1,7 @@
 """The command line, one file per command: `learndyn list | run | replicate | sweep | …`."""
 
 import contextlib
+import io
 import os
 import signal
 import sys
@@ -16,6 +17,10 @@ def main() -> None:
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     end_on_ctrl_c()
+    for stream in (sys.stdout, sys.stderr):
+        # Without UTF-8, as in pipes of Windows, a Greek letter would be an error; now it is "?".
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     # With `>&-`, the next file to be opened would get descriptor 1, and prints would end up in it.
     if sys.stdout is None:
         _fail("output: got a closed stream; allowed is one that can be written, such as /dev/null")
@@ -40,6 +45,9 @@ def _one_line(error: Exception) -> str:
     if isinstance(error, OSError):
         where = "output" if error.filename is None else f"{os.fspath(error.filename)!r}"
         return f"{where}: {error.strerror or error}"
+    if isinstance(error, MemoryError):
+        why = str(error) or "there is not enough"
+        return f"memory: {why}; allowed is work that fits this computer"
     if isinstance(error, ValueError):
         return str(error)
     raise error  # anything else is a bug, and deserves its traceback

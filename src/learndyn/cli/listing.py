@@ -30,7 +30,7 @@ def list_studies(search: SEARCH = "", paper: PAPER = "", as_json: JSON = False) 
     if not rows:
         raise ValueError(f"list: got {search!r}; allowed is a word of a study's name or title")
     if as_json:
-        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        print(json.dumps(rows, indent=1))
     elif sys.stdout.isatty():
         for name, group in itertools.groupby(rows, key=lambda row: row["paper"]):
             figures = {row["name"].split("/")[1]: row["title"] for row in group}

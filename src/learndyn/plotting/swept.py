@@ -122,10 +122,11 @@ def _levels(contours: Mapping[str, float] | str | None) -> Mapping[str, float]:
 
 
 def _over(values: xr.DataArray, axes: list[str]) -> xr.DataArray:
+    """The mean over all other axes, with numbers in increasing order: sweeps may have any."""
     others = [dim for dim in values.dims if dim not in axes]
-    return (
-        values.astype(float).mean(others, keep_attrs=True).transpose(*axes, missing_dims="ignore")
-    )
+    mean = values.astype(float).mean(others, keep_attrs=True)
+    numbers = [dim for dim in axes if dim in mean.coords and mean[dim].dtype.kind in "fiu"]
+    return mean.sortby(numbers).transpose(*axes, missing_dims="ignore")
 
 
 def _wide(numbers: np.ndarray) -> bool:

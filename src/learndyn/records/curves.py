@@ -14,6 +14,7 @@ import numpy as np
 
 from learndyn.records.events import scalars
 from learndyn.records.files import load
+from learndyn.runtime.memory import check_fits
 
 STEP = ("step", "Step", "global_step", "iteration", "iter", "epoch")  # names of columns of steps
 TABLES = (".csv", ".tsv", ".txt")
@@ -71,6 +72,7 @@ def read_curves(path: str | os.PathLike[str]) -> Logged:
     path = pathlib.Path(path)
     remark = ""
     try:
+        check_fits(path.name, path.stat().st_size)
         if EVENTS in path.name:
             found, whole = scalars(path.read_bytes())
             remark = "" if whole else CUT_OFF

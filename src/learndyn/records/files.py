@@ -193,10 +193,11 @@ def load(path: str | os.PathLike, *, lazy: bool = False) -> xr.Dataset:
             file = stack.enter_context(open(path, "rb"))
             _check_seal(file)
             _check_contents(file)
-        if lazy:
-            return xr.open_dataset(path, engine="h5netcdf")
-        with xr.open_dataset(file, engine="h5netcdf") as record:
-            return record.load()
+        with _one_line(path, ALLOWED), _as_saved():
+            if lazy:
+                return xr.open_dataset(path, engine="h5netcdf")
+            with xr.open_dataset(file, engine="h5netcdf") as record:
+                return record.load()
 
 
 def _place(path: str | os.PathLike) -> str:
@@ -236,19 +237,26 @@ def _check_contents(file: BinaryIO) -> None:
 
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
-    try:
+    with _as_saved():
         with h5py.File(file, "r") as content:
             elsewhere = content.visititems(lambda name, node: is_elsewhere(node) and name)
         file.seek(0)
         with h5netcdf.File(file, "r") as content:
             claimed = sum(math.prod(v.shape) * v.dtype.itemsize for v in content.variables.values())
-    except (KeyError, TypeError, ValueError, RuntimeError):  # of types that `save` never writes
-        raise OSError("not written by `save`") from None
     if elsewhere:
         raise OSError(f"{elsewhere!r} is in another file")
     if claimed > size:
         raise OSError(f"its variables would take {claimed} bytes, and the file has {size}")
     file.seek(0)
+
+
+@contextlib.contextmanager
+def _as_saved() -> Iterator[None]:
+    """Raises an OSError for types and attributes that `save` never writes."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, RuntimeError):
+        raise OSError("not written by `save`") from None
 
 
 def is_elsewhere(node: Any) -> bool:

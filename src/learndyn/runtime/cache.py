@@ -41,7 +41,7 @@ def cache(folder: str | os.PathLike[str] | None = None) -> pathlib.Path:
         >>> folder = ld.cache("programs")  # doctest: +SKIP
     """
     base = user_folder() if folder is None else pathlib.Path(checks.path("folder", folder))
-    path = base.expanduser().absolute() / _processor()
+    path = _expanded(base).absolute() / _processor()
     try:
         path.mkdir(parents=True, exist_ok=True)
         _discard_unfinished(path)
@@ -62,16 +62,34 @@ def cache(folder: str | os.PathLike[str] | None = None) -> pathlib.Path:
     return path
 
 
+def _expanded(folder: pathlib.Path) -> pathlib.Path:
+    try:
+        return folder.expanduser()
+    except RuntimeError:
+        raise ValueError(
+            f"folder: got {os.fspath(folder)!r}, and no such user; allowed is one without ~"
+        ) from None
+
+
 def user_folder() -> pathlib.Path:
-    """The folder `learndyn` in the user's cache folder; it need not exist."""
-    home = pathlib.Path.home()
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = home / "Library" / "Caches"
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or home / ".cache"
-    return pathlib.Path(base) / "learndyn"
+    """The folder `learndyn` in the user's cache folder; it need not exist.
+
+    Raises:
+        ValueError: if there is none, as for users of containers that have no name there.
+    """
+    name, below = {
+        "win32": ("LOCALAPPDATA", "AppData/Local"),
+        "darwin": ("", "Library/Caches"),
+    }.get(sys.platform, ("XDG_CACHE_HOME", ".cache"))
+    if given := os.environ.get(name, ""):
+        return pathlib.Path(given) / "learndyn"
+    try:
+        return pathlib.Path.home() / below / "learndyn"
+    except RuntimeError:
+        raise ValueError(
+            f"HOME: got none, nor has this user one; allowed is a folder there"
+            f"{f' or in {name}' if name else ''}"
+        ) from None
 
 
 def _processor() -> str:

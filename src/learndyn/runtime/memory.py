@@ -52,6 +52,20 @@ def check_weights_fit(array: Any, weights: int, vectors: int, why: str) -> None:
         )
 
 
+def check_fits(name: str, size: int) -> None:
+    """Raises a ValueError if so many bytes fill more than half of the memory.
+
+    Args:
+        name: of what takes them, a file mostly.
+        size: bytes.
+    """
+    if size > (allowed := free_memory(None)):
+        raise ValueError(
+            f"{name}: takes {size / 2**30:.3g} GiB of memory; allowed here are "
+            f"{allowed / 2**30:.3g} GiB"
+        )
+
+
 def _of_host() -> int:
     try:
         whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

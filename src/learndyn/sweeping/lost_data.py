@@ -35,13 +35,14 @@ def lost_rows(store: Store, statuses: Sequence[Status]) -> list[int]:
     for name, field in schema.fields.items():
         there = set(collect_aiterator(store.group.store.list_prefix(f"{store.prefix}{name}/")))
         if field.shared:
-            missing = [key for key in _keys(store, name, field, {}, ()) if key not in there]
-            if missing:
-                raise damaged(store.location, missing[0], "it is missing, and all points share it")
+            for key in _keys(store, name, field, {}, ()):
+                if key not in there:
+                    raise damaged(store.location, key, "it is missing, and all points share it")
             continue
         for number, rows in finished.items():
             longest = {d: max(statuses[row].lengths.get(d, 0) for row in rows) for d in schema.pad}
-            if not there.issuperset(_keys(store, name, field, longest, (number,))):
+            # One by one, up to the first: a damaged store may promise any number of them.
+            if not all(key in there for key in _keys(store, name, field, longest, (number,))):
                 lost |= {number}
     return [row for number in sorted(lost) for row in finished[number]]
 
@@ -59,7 +60,7 @@ def _keys(
 
 def mend(store: Store) -> None:
     """Marks points whose data were lost as pending; only for the client that holds the lock."""
-    statuses = store.statuses()
+    statuses = store.statuses(count=len(store.grid()))
     rows = lost_rows(store, statuses)
     if not rows:
         return

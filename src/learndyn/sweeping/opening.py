@@ -125,10 +125,9 @@ class _Fold:
         groups = grid.groups()
         names = list(grid.axes)
         self.dims = [group[0] for group in groups]
-        shape = [len(grid.axes[dim].values) for dim in self.dims]
         columns = [names.index(dim) for dim in self.dims]
         places = np.asarray(grid.points)[:, columns]
-        rows = np.full(shape, -1)  # -1: no such point
+        rows = np.full(grid.sizes(), -1)  # -1: no such point
         rows[tuple(places.T)] = np.arange(len(grid))
         self.place = xr.DataArray(rows, dims=self.dims)
         self.coords = {

@@ -172,12 +172,18 @@ class Grid:
                 back = [decode(t, f"axes.{name}", trusted=trusted) for t in texts]
             axes[name] = Axis(tuple(back), tuple(texts), tuple(labels))
         groups = tuple(tuple(group) for group in text["zipped"])
-        return Grid(axes, groups, tuple(tuple(point) for point in text["points"]))
+        grid = Grid(axes, groups, tuple(tuple(point) for point in text["points"]))
+        check_number("axes: the store has", math.prod(grid.sizes()))
+        return grid
 
     def groups(self) -> list[tuple[str, ...]]:
         """The groups of axes that vary together, each once, in the order of the axes."""
         own = {name: group for group in self.zipped for name in group}
         return list(dict.fromkeys(own.get(name, (name,)) for name in self.axes))
+
+    def sizes(self) -> list[int]:
+        """The number of values of each group."""
+        return [len(self.axes[group[0]].values) for group in self.groups()]
 
 
 def make_grid(
@@ -208,9 +214,8 @@ def make_grid(
     made = {str(name): Axis.of(name, values) for name, values in axes.items()}
     grid = Grid(made, _groups(made, zipped), ())
     groups, names = grid.groups(), list(made)
-    sizes = [len(made[group[0]].values) for group in groups]
-    check_number("axes: got", math.prod(sizes))
-    places = itertools.product(*map(range, sizes))
+    check_number("axes: got", math.prod(grid.sizes()))
+    places = itertools.product(*map(range, grid.sizes()))
     owner = [next(i for i, group in enumerate(groups) if name in group) for name in names]
     every = tuple(tuple(place[i] for i in owner) for place in places)
     grid = dataclasses.replace(grid, points=every)

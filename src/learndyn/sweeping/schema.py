@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from learndyn.sweeping.points import OWN, is_own
+from learndyn.runtime.memory import free_memory
+from learndyn.sweeping.points import LARGEST, OWN, is_own
 
 KINDS = {"f", "i", "u", "b", "c", "U"}
 PREFIX = f"{OWN}_"  # of what a sweep records about points, and of labels that differ by point
@@ -155,6 +156,22 @@ class Schema:
         """Approximate size of one record, in bytes."""
         each = (math.prod(self.sizes[d] for d in f.dims) for f in self.fields.values())
         return 8 * sum(each)
+
+
+def check_lengths(array: Any, field: Field, schema: Schema) -> None:
+    """Raises for an array of a store whose lengths the sweep cannot have given it.
+
+    Only points and padded dimensions grow. Whoever lists the chunks of an array, or reads one that
+    all points share, needs memory for what these lengths say.
+    """
+    wanted = [None if dim in schema.pad else schema.sizes[dim] for dim in field.dims]
+    wanted = wanted if field.shared else [None, *wanted]
+    lengths = list(zip(array.shape, array.chunks, wanted, strict=True))
+    for size, chunk, allowed in lengths:
+        if allowed not in (None, size) or size > LARGEST * chunk:
+            raise ValueError(f"its shape is {array.shape}, unlike that of the records")
+    if field.shared and 8 * math.prod(array.shape) > free_memory(None):
+        raise ValueError(f"its shape is {array.shape}, which is more than the memory holds")
 
 
 def _check_names(names: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ from zarr.errors import ContainsArrayError, GroupNotFoundError, NodeTypeValidati
 
 from learndyn.sweeping.errors import ALLOWED, Guarded, StoreError, damaged, one_line, readable
 from learndyn.sweeping.points import OWN, Grid
-from learndyn.sweeping.schema import LATE, PREFIX, TEXT, Schema
+from learndyn.sweeping.schema import LATE, PREFIX, TEXT, Schema, check_lengths
 
 FORMAT = 2
 STATUS = f"{PREFIX}status"
@@ -165,7 +165,8 @@ class Store:
                 self.about[part][name]
             self.about[part].keys()
         self.about["function"]
-        int(self.attrs.get("chunk", 1))
+        if int(self.attrs.get("chunk", 1)) < 1:
+            raise ValueError(f"it has chunks of {self.chunk} points")
 
     @property
     def about(self) -> Mapping[str, Any]:
@@ -255,7 +256,11 @@ class Store:
         """An array of the store, with the shape it had when it was first requested."""
         if name not in self._arrays:
             with self.readable(f"{name}/zarr.json"):
-                self._arrays[name] = self.group[name].with_config(WRITTEN)  # pyright: ignore
+                array: Any = self.group[name]
+                schema = self.schema
+                if schema is not None and name in schema.fields:
+                    check_lengths(array, schema.fields[name], schema)
+                self._arrays[name] = array.with_config(WRITTEN)
         return self._arrays[name]
 
     def guarded(self, name: str) -> Guarded:

@@ -1,11 +1,13 @@
 """Downloads, from a file server of this computer."""
 
+import errno
 import functools
 import gzip
 import hashlib
 import http.server
 import io
 import math
+import os
 import tarfile
 import threading
 
@@ -98,6 +100,67 @@ def test_another_file_than_the_published_one_is_refused(served, tmp_path):
     assert [path.name for path in (tmp_path / "data/mnist").iterdir()] == [
         "train-images-idx3-ubyte.gz"
     ]
+
+
+def test_a_file_that_was_damaged_later_is_named(served, tmp_path):
+    serve, _ = served
+    contents = [idx(2, 28, 28), idx(2), idx(1, 28, 28), idx(1)]
+    serve("mnist", contents)
+    root = download.fetch("mnist", tmp_path / "data")
+    damaged = root / "mnist" / "t10k-labels-idx1-ubyte.gz"
+    damaged.write_bytes(contents[3][:-9])
+    with pytest.raises(ValueError, match=r"\A'[^\n]*t10k-labels[^\n]*gz': is damaged, or another"):
+        download.fetch("mnist", root)
+    assert damaged.read_bytes() == contents[3][:-9]
+    damaged.unlink()  # as the line says
+    assert mnist(download.fetch("mnist", root)).pixels.shape == (3, 1, 28, 28)
+
+
+class Breaks(http.server.BaseHTTPRequestHandler):
+    """Promises a thousand bytes, sends ten and hangs up."""
+
+    log_message = print
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "1000")
+        self.end_headers()
+        self.wfile.write(bytes(10))
+
+
+def test_a_download_that_is_cut_off_leaves_nothing_and_can_be_repeated(
+    served, tmp_path, monkeypatch
+):
+    serve, _ = served
+    serve("mnist", [idx(2, 28, 28), idx(2), idx(1, 28, 28), idx(1)])
+    whole = download.SOURCES["mnist"]
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Breaks) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        broken = whole[1]._replace(url=f"http://127.0.0.1:{server.server_port}/labels.gz")
+        monkeypatch.setitem(download.SOURCES, "mnist", (whole[0], broken, *whole[2:]))
+        with pytest.raises(ValueError, match=r"\Ahttp[^\n]*labels.gz: could not be downl[^\n]*\Z"):
+            download.fetch("mnist", tmp_path / "data")
+        server.shutdown()
+    assert [path.name for path in (tmp_path / "data/mnist").iterdir()] == [
+        "train-images-idx3-ubyte.gz"
+    ]
+    monkeypatch.setitem(download.SOURCES, "mnist", whole)
+    assert mnist(download.fetch("mnist", tmp_path / "data")).pixels.shape == (3, 1, 28, 28)
+
+
+def test_a_folder_that_cannot_be_written_is_named(served, tmp_path, monkeypatch):
+    serve, _ = served
+    serve("mnist", [idx(2, 28, 28), idx(2), idx(1, 28, 28), idx(1)])
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"file[^\n]*mnist': cannot be written .*--data-dir"):
+        download.fetch("mnist", tmp_path / "file")
+
+    def refuse(**options):  # as on a disk that is read-only
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("tempfile.NamedTemporaryFile", refuse)
+    with pytest.raises(ValueError, match=r"mnist': cannot be written .*Read-only file system\)"):
+        download.fetch("mnist", tmp_path / "data")
 
 
 def test_no_network_is_one_line(monkeypatch, tmp_path):

@@ -98,11 +98,9 @@ def test_a_file_that_unpacks_to_more_than_the_memory_is_refused(tmp_path, monkey
     zeros = {"X": np.zeros((32, 32, 3, 400), np.uint8), "y": np.ones((400, 1))}
     io.savemat(tmp_path / "train_32x32.mat", zeros, do_compression=True)
     assert read_idx(tmp_path / "a.gz").shape == (10**6,)
-    monkeypatch.setattr("learndyn.problems.readers.files.free_memory", lambda _: 10**5)
+    monkeypatch.setattr("learndyn.runtime.memory.free_memory", lambda _: 10**5)
     for read, name in ((lambda: read_idx(tmp_path / "a.gz"), "a.gz"), (lambda: svhn(tmp_path), "")):
-        with pytest.raises(
-            ValueError, match=rf"\A[^\n]*{name}: unpacks to 0.00[^\n]*; allowed here"
-        ):
+        with pytest.raises(ValueError, match=rf"\A[^\n]*{name}: takes 0.00[^\n]*; allowed here"):
             read()
 
 

@@ -49,9 +49,12 @@ def ag_news(folder: str | os.PathLike | None = None, words: int = WORDS) -> Feat
 
 def _rows(path: pathlib.Path) -> list[tuple[int, str]]:
     """(class from 0, title and description) of every row."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file))
-    rows = rows[1:] if rows and not rows[0][0].isdigit() else rows  # a line of column names
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path.name}: is no CSV file in UTF-8 ({error})") from None
+    rows = rows[1:] if rows and rows[0] and not rows[0][0].isdigit() else rows  # names of columns
     allowed = [str(i + 1) for i in range(len(CLASSES))]
     for row in rows:
         if len(row) != 3 or row[0] not in allowed:
@@ -70,5 +73,8 @@ def _tf_idf(texts: list[str], words: int) -> np.ndarray:
         from sklearn.feature_extraction.text import TfidfVectorizer
     except ImportError:
         raise ValueError("ag_news: needs scikit-learn; allowed is learndyn[data]") from None
-    counts: Any = TfidfVectorizer(max_features=words, stop_words="english").fit_transform(texts)
+    try:
+        counts: Any = TfidfVectorizer(max_features=words, stop_words="english").fit_transform(texts)
+    except ValueError:  # an empty vocabulary
+        raise ValueError("train.csv: has no words; allowed are titles and descriptions") from None
     return counts.astype(np.float32).toarray()

@@ -4,13 +4,15 @@ import os
 import pathlib
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from learndyn.problems.readers.files import Images, folder_of, missing
 from learndyn.runtime.checks import one_of, positive_int
+from learndyn.runtime.memory import check_fits
 
 ATTRIBUTES, PARTITION = "list_attr_celeba.txt", "list_eval_partition.txt"
 FOLDER = "img_align_celeba"
+LARGEST = 10**7  # pixels; a header may promise any number
 _SOURCE = "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html (align and cropped)"
 
 
@@ -42,7 +44,14 @@ def celeba(
     if images is not None:
         names, labels = names[: positive_int("images", images)], labels[: int(images)]
     small = None if side is None else positive_int("side", side)
-    pixels = np.stack([_face(root / FOLDER / name, small) for name in names])
+    first = _face(root / FOLDER / names[0], small)
+    check_fits(FOLDER, first.nbytes * len(names))
+    pixels = np.empty((len(names), *first.shape), np.uint8)
+    for place, name in zip(pixels, names, strict=True):
+        face = _face(root / FOLDER / name, small)
+        if face.shape != first.shape:
+            raise ValueError(f"{name}: has shape {face.shape}; allowed is {first.shape}")
+        place[...] = face
     name = f"CelebA by {attribute}, {len(names)} images"
     return Images(pixels, labels, name, _training(root, names))
 
@@ -52,13 +61,26 @@ def _listed(root: pathlib.Path, attribute: str) -> tuple[list[str], np.ndarray]:
     path = root / ATTRIBUTES
     if not path.is_file():
         raise missing(ATTRIBUTES, root, _SOURCE)
-    lines = [line.split() for line in path.read_text().splitlines() if line.strip()]
-    if len(lines) < 3 or len(lines[0]) != 1 or len(lines[2]) != 1 + len(lines[1]):
+    lines = _lines(path)
+    columns = {len(line) for line in lines[2:]}
+    if len(lines) < 3 or len(lines[0]) != 1 or columns != {1 + len(lines[1])}:
         raise ValueError(
             f"{ATTRIBUTES}: is no list; allowed are a count, names of attributes, and rows of ±1"
         )
+    names = [row[0] for row in lines[2:]]
+    if wrong := next((n for n in names if pathlib.PurePath(n).name != n), ""):
+        raise ValueError(f"{ATTRIBUTES}: names {wrong!r}; allowed are files of {FOLDER}")
     column = 1 + lines[1].index(one_of("attribute", attribute, lines[1]))
-    return [row[0] for row in lines[2:]], np.array([int(row[column] == "1") for row in lines[2:]])
+    return names, np.array([int(row[column] == "1") for row in lines[2:]])
+
+
+def _lines(path: pathlib.Path) -> list[list[str]]:
+    """The words of each line of a list."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path.name}: is no text ({error}); allowed is a list") from None
+    return [line.split() for line in text.splitlines() if line.strip()]
 
 
 def _face(path: pathlib.Path, side: int | None) -> np.ndarray:
@@ -66,10 +88,14 @@ def _face(path: pathlib.Path, side: int | None) -> np.ndarray:
     if not path.is_file():
         raise missing(f"{FOLDER}/{path.name}", path.parent.parent, _SOURCE)
     try:
-        with Image.open(path) as file:
+        with Image.open(path, formats=("JPEG", "PNG")) as file:
+            if file.width * file.height > LARGEST:
+                raise OSError("larger than any face")
             face = file.convert("RGB")
-    except (UnidentifiedImageError, OSError):
-        raise ValueError(f"{path.name}: is no image, or cut short") from None
+    except (OSError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise ValueError(
+            f"{path.name}: is no image in JPEG or PNG, cut short, or too large"
+        ) from None
     if side is not None:
         least = min(face.size)
         left, top = ((length - least) // 2 for length in face.size)
@@ -82,5 +108,8 @@ def _training(root: pathlib.Path, names: list[str]) -> int | None:
     path = root / PARTITION
     if not path.is_file():
         return None
-    part = dict(line.split() for line in path.read_text().splitlines() if line.strip())
+    lines = _lines(path)
+    if any(len(line) != 2 for line in lines):
+        raise ValueError(f"{PARTITION}: is no list; allowed are rows of a name and a part")
+    part = {name: number for name, number in lines}
     return sum(part.get(name) == "0" for name in names)

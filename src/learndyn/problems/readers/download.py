@@ -1,5 +1,6 @@
 """Downloads public data files by name, only when asked; checked, and kept for later."""
 
+import hashlib
 import os
 import pathlib
 import tarfile
@@ -79,7 +80,7 @@ SOURCES = {
 
 
 def fetch(name: str, folder: str | os.PathLike | None = None, *, progress: bool = False):
-    """Downloads a public data set, unless its files are there already.
+    """Downloads a public data set, unless its files are there already, and checks what is there.
 
     Args:
         name: "mnist", "fashion-mnist", "cifar10" or "svhn".
@@ -92,13 +93,15 @@ def fetch(name: str, folder: str | os.PathLike | None = None, *, progress: bool 
 
     Raises:
         ValueError: for another name, if pooch is not installed, or if a file cannot be downloaded,
-            written, or has another checksum. What arrived whole is kept.
+            written, or has another checksum, also one that was there. What arrived whole is kept.
     """
     remotes = SOURCES[one_of("name", name, tuple(SOURCES))]
     root = pathlib.Path(folder or os.environ.get(VARIABLE) or own_folder())
     for remote in remotes:
         if not all(path.is_file() for path in _files(remote, root)):
             _download(remote, root, progress)
+        elif not remote.members:  # those of an archive have no checksums
+            _check(root / remote.file, remote.hash)
     return root
 
 
@@ -110,6 +113,18 @@ def present(name: str, root: pathlib.Path) -> bool:
 def _files(remote: Remote, root: pathlib.Path) -> list[pathlib.Path]:
     base = root / remote.file
     return [base / pathlib.PurePosixPath(m).name for m in remote.members] or [base]
+
+
+def _check(path: pathlib.Path, known: str) -> None:
+    """Raises for a file with another checksum; it is not replaced, as it may be the user's own."""
+    algorithm, value = known.split(":")
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, algorithm).hexdigest()
+    if found != value:
+        raise ValueError(
+            f"{os.fspath(path)!r}: is damaged, or another file than the published one; allowed is "
+            "to remove it and call again"
+        )
 
 
 def _download(remote: Remote, root: pathlib.Path, progress: bool) -> None:
@@ -128,6 +143,12 @@ def _download(remote: Remote, root: pathlib.Path, progress: bool) -> None:
             _unpack(path, remote.members, target)
     except (OSError, ValueError, EOFError, tarfile.TarError) as error:
         why = " ".join(str(error).split())[:200]
+        # Those of the network have no number.
+        if isinstance(error, OSError) and (error.errno or isinstance(error, PermissionError)):
+            raise ValueError(
+                f"{os.fspath(path.parent)!r}: cannot be written ({why}); allowed is a folder that "
+                f"can, by --data-dir or {VARIABLE}"
+            ) from None
         raise ValueError(
             f"{remote.url}: could not be downloaded ({why}); allowed is an address that this "
             f"computer reaches, or put the file into {os.fspath(path.parent)!r} yourself"

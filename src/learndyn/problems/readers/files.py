@@ -16,7 +16,7 @@ import numpy as np
 
 from learndyn.runtime.cache import user_folder
 from learndyn.runtime.checks import one_of
-from learndyn.runtime.memory import free_memory
+from learndyn.runtime.memory import check_fits
 
 VARIABLE = "LEARNDYN_DATA"
 MOST_PACKED = 1032  # numbers of a byte or more per byte of a packed file, at most
@@ -76,6 +76,7 @@ def cifar10(folder: str | os.PathLike | None = None) -> Images:
     files = [*sorted(root.glob("data_batch_*.bin")), *root.glob("test_batch.bin")]
     if not files:
         raise missing("data_batch_1.bin", root, _CIFAR_SOURCE)
+    check_fits(root.name, sum(file.stat().st_size for file in files))
     raw = [np.fromfile(file, dtype=np.uint8) for file in files]
     for file, content in zip(files, raw, strict=True):
         if len(content) % _CIFAR_RECORD or not len(content):
@@ -179,11 +180,7 @@ def check_promise(path: pathlib.Path, shape: Sequence[int], itemsize: int = 1) -
     size = itemsize * math.prod(shape)
     if size > MOST_PACKED * path.stat().st_size:
         raise ValueError(f"{path.name}: has shape {tuple(shape)}; allowed is what the file holds")
-    if size > (allowed := free_memory(None)):
-        raise ValueError(
-            f"{path.name}: unpacks to {size / 2**30:.3g} GiB; allowed here are "
-            f"{allowed / 2**30:.3g} GiB"
-        )
+    check_fits(path.name, size)
 
 
 def missing(file: str, folder: pathlib.Path, source: str) -> ValueError:

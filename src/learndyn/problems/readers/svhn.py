@@ -48,5 +48,7 @@ def _part(path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(
             f"{path.name}: has {came}; allowed are bytes X (32, 32, 3, n) and y (n, 1)"
         )
+    if not np.isin(y, range(1, _ZERO + 1)).all():
+        raise ValueError(f"{path.name}: has other labels; allowed are 1 to {_ZERO}")
     # (rows, columns, channels, images) → (images, channels, rows, columns)
     return np.transpose(X, (3, 2, 0, 1)), y.ravel().astype(np.uint8) % _ZERO

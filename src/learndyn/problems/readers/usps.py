@@ -1,5 +1,6 @@
 """The handwritten digits of the U.S. Postal Service, from HDF5 or text files."""
 
+import contextlib
 import gzip
 import os
 import pathlib
@@ -11,8 +12,11 @@ import numpy as np
 
 from learndyn.problems.readers.files import Images, check_promise, folder_of, missing
 from learndyn.records import is_elsewhere
+from learndyn.runtime.memory import check_fits
 
-SIDE = 16
+SIDE, DIGITS = 16, range(10)
+PIECE = 2**20  # bytes unpacked at once
+PER_CHARACTER = 8  # bytes of memory: two characters are a number, which is copied while it is read
 _SOURCE = "https://hastie.su.domains/ElemStatLearn/data.html (zip.train.gz, zip.test.gz)"
 _PARTS = ("train", "test")
 
@@ -61,12 +65,22 @@ def _from_text(root: pathlib.Path, part: str) -> tuple[np.ndarray, np.ndarray]:
     path = root / f"zip.{part}.gz"
     if not path.is_file():
         raise missing(f"usps.h5 or {path.name}", root, _SOURCE)
+    _check_unpacked(path)
     try:
-        with gzip.open(path, "rt") as file:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
             rows = np.loadtxt(file, dtype=np.float32, ndmin=2)
     except (EOFError, gzip.BadGzipFile, zlib.error, ValueError):
         raise ValueError(f"{path.name}: is no gzip file with rows of numbers") from None
     return _checked(path.name, (rows[:, 1:] + 1) / 2, rows[:, 0])
+
+
+def _check_unpacked(path: pathlib.Path) -> None:
+    """Raises if the numbers would fill the memory; a short file may unpack to any length."""
+    size = 0
+    with contextlib.suppress(EOFError, gzip.BadGzipFile, zlib.error), gzip.open(path) as file:
+        while piece := len(file.read(PIECE)):
+            size += piece
+            check_fits(path.name, PER_CHARACTER * size)
 
 
 def _checked(name: str, pixels: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -74,4 +88,6 @@ def _checked(name: str, pixels: np.ndarray, labels: np.ndarray) -> tuple[np.ndar
     if pixels.shape != wanted or labels.ndim != 1:
         came = f"pixels of shape {pixels.shape} and labels of shape {labels.shape}"
         raise ValueError(f"{name}: has {came}; allowed are {SIDE * SIDE} pixels for each label")
+    if not np.isfinite(pixels).all() or not np.isin(labels, DIGITS).all():
+        raise ValueError(f"{name}: has other numbers; allowed are finite pixels and digits")
     return pixels, labels.astype(np.int64)
