@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from learndyn.networks import AbstractNetwork
-from learndyn.rules.rates import largest_rate, rate_at
+from learndyn.rules.rates import largest_rate, rate_at, stops
 from learndyn.runtime.types import Array, Weights
 
 
@@ -69,6 +69,10 @@ class StepLaw(NamedTuple):
     def at_most(self, last: float | int) -> "StepLaw":
         """The law with the largest η up to a step."""
         return self._replace(learning_rate=largest_rate(self.learning_rate, last))
+
+    def stops(self, last: float | int) -> Any:
+        """The steps at which an integration has to stop in order to see how η changes."""
+        return stops(self.learning_rate, last)
 
     @property
     def noise(self) -> float:
