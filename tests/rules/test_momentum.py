@@ -29,6 +29,28 @@ def test_decay_enters_the_velocity_as_in_optax():
     np.testing.assert_allclose(ours, trained(ld.Optax(chain)), rtol=1e-12)
 
 
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_decay_enters_the_velocity_alike_where_the_rate_may_change(nesterov):
+    options = {"batch": 2, "momentum": 0.8, "decay": 0.02, "nesterov": nesterov}
+    ours = trained(ld.SGD(lambda step: 0.1 + 0 * step, **options))
+    np.testing.assert_allclose(ours, trained(ld.SGD(0.1, **options)), rtol=1e-12)
+
+
+def test_a_rate_of_zero_leaves_decay_alone():
+    rate = lambda step: 0.1 * (step >= 5)
+    after = ld.simulate(
+        ld.System(DATA, NETWORK, ld.SGD(rate, momentum=0.5, decay=0.01)), [0, 5, 20]
+    )
+    assert np.all(np.isfinite(after.error))
+    weights = np.ones(2)
+    network = ld.Network(lambda key: weights, lambda w, x: x @ w)
+    data = ld.Dataset(np.eye(2), np.zeros(2))
+    rule = ld.SGD(lambda step: 0.0 * step, momentum=0.5, decay=0.01)
+    found = ld.simulate(ld.System(data, network, rule), [0, 1, 2], dtype="float64")
+    # u ← 0.5 u + 0.01 w, w ← w − u: 1, 0.99, 0.99 − (0.005 + 0.0099); the error is w²/2.
+    np.testing.assert_allclose(found.error[0], np.array([1, 0.99, 0.9751]) ** 2 / 2, rtol=1e-12)
+
+
 def test_sgd_draws_the_same_examples_with_and_without_momentum():
     both = [trained(ld.SGD(0.1, batch=2, momentum=m)) for m in (None, 0.0)]
     np.testing.assert_allclose(*both, rtol=1e-12)

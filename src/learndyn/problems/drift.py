@@ -75,10 +75,11 @@ class Drift(Value):
         if self.rotation is not None:
             angle = jnp.asarray(self.rotation) / dim
             turned = number(jnp.sin(angle)) * partners(rows, inputs)
-            return rows - number(2 * jnp.sin(angle / 2) ** 2) * rows + turned
+            return rows + (turned - number(2 * jnp.sin(angle / 2) ** 2) * rows)
         lost = jnp.asarray(self.diffusion) / dim
         noise = source.normal(rows.shape, rows.dtype, Stream.TEACHER)
-        return rows - number(lost) * rows + number(std * jnp.sqrt(lost * (2 - lost))) * noise
+        # The small numbers first: beside a row, those of a slow teacher would be lost in rounding.
+        return rows + (number(std * jnp.sqrt(lost * (2 - lost))) * noise - number(lost) * rows)
 
 
 def partners(rows: Array, inputs: Gaussian) -> Array:

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from learndyn.networks import AbstractNetwork
@@ -13,11 +14,14 @@ from learndyn.problems import AbstractProblem
 from learndyn.rules.base import (
     AbstractDeterministicRule,
     AbstractSampledRule,
+    Bound,
+    Memory,
     Velocity,
+    moved,
 )
 from learndyn.rules.batches import SAMPLINGS
 from learndyn.rules.law import Inertia, StepLaw
-from learndyn.rules.rates import Schedule, rate
+from learndyn.rules.rates import Schedule, rate, rate_at
 from learndyn.runtime.bounds import COUNT, FRACTION, NON_NEGATIVE, POSITIVE, bounded
 from learndyn.runtime.checks import flag, non_negative, number, one_of, positive, positive_int
 from learndyn.runtime.types import Array, Number, Weights
@@ -60,7 +64,8 @@ class SGD(AbstractSampledRule):
             leaves the decay out of compiled programs.
         output_decay: of a committee's output weights, likewise.
         momentum: β of v ← β v + d, w ← w − η v, where d is the gradient, with what decays; None
-            is no momentum.
+            is no momentum. If η changes, what decays, and parts with a rate of their own, have a
+            velocity of their own, which η does not multiply.
         nesterov: whether w ← w − η (d + β v) instead, as in optax and PyTorch.
 
     Raises:
@@ -119,6 +124,28 @@ class SGD(AbstractSampledRule):
     def step_law(self) -> StepLaw:
         own = self.output_rate, self.bias_rate, self.decay, self.output_decay
         return StepLaw(self.learning_rate, self.batch, *own, self.inertia)
+
+    def bind(
+        self, problem: AbstractProblem, network: AbstractNetwork, teacher: Weights, dtype
+    ) -> Bound:
+        bound, law = super().bind(problem, network, teacher, dtype), self.step_law
+        if not law.splits or law.inertia is None:
+            return bound
+        plain = SGD(1.0, batch=self.batch, sampling=self.sampling)
+        gradients, inertia = plain.gradients(problem, network, teacher, dtype), law.inertia
+
+        def init(weights: Weights) -> Memory:
+            still = jax.tree.map(jnp.zeros_like, weights)
+            return gradients.init(), still, still
+
+        def step(weights: Weights, memory: Memory, source: Source) -> tuple[Weights, Memory]:
+            direction, _, drawn = gradients.estimate(weights, memory[0], source)
+            parts = law.split(network, weights, direction)
+            (v, along), (u, alone) = map(inertia.advance, memory[1:], parts)
+            weights = moved(weights, along, -rate_at(self.learning_rate, source.step))
+            return moved(weights, alone, -1.0), (drawn, v, u)
+
+        return bound._replace(init=init, step=step)
 
     def check_network(self, problem: AbstractProblem, network: AbstractNetwork) -> None:
         """Raises a ValueError for a rate of what does not learn, or one that is not per N."""

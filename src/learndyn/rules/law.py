@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from learndyn.networks import AbstractNetwork
-from learndyn.rules.rates import largest_rate, rate_at
+from learndyn.rules.rates import largest_rate, rate_at, stops
 from learndyn.runtime.types import Array, Weights
 
 
@@ -70,6 +70,10 @@ class StepLaw(NamedTuple):
         """The law with the largest η up to a step."""
         return self._replace(learning_rate=largest_rate(self.learning_rate, last))
 
+    def stops(self, last: float | int) -> Any:
+        """The steps at which an integration has to stop in order to see how η changes."""
+        return stops(self.learning_rate, last)
+
     @property
     def noise(self) -> float:
         """The covariance of a step's gradient, in units of that of one example."""
@@ -98,6 +102,36 @@ class StepLaw(NamedTuple):
         decays = network.by_part(weights, pull(self.decay), pull(self.output_decay), 0.0)
         pulls = jax.tree.map(_scaled, decays, weights)
         return jax.tree.map(jnp.add, gradient, pulls)
+
+    @property
+    def splits(self) -> bool:
+        """Whether η changes, a momentum remembers, and parts of a step do not scale with η.
+
+        The velocity v of w ← w − η v would hold them divided by an earlier η, which may be 0. They
+        have a velocity of their own, that of w ← w − v.
+        """
+        own = self.output_rate, self.bias_rate, self.decay, self.output_decay
+        return self.scheduled and self.inertia is not None and any(x is not None for x in own)
+
+    def split(
+        self, network: AbstractNetwork, weights: Weights, direction: Weights
+    ) -> tuple[Weights, Weights]:
+        """The a and b of the step w ← w − η a − b without momentum.
+
+        Args:
+            network: the network.
+            weights: before the step.
+            direction: that of a rule without decays whose parts have one rate, per N.
+        """
+        N = network.rate_dim(weights)
+        of = lambda rate: 0.0 if rate is None else rate
+        shared = [1.0 if rate is None else 0.0 for rate in (self.output_rate, self.bias_rate)]
+        with_eta = network.by_part(weights, 1, *shared)
+        alone = network.by_part(weights, 0.0, of(self.output_rate), of(self.bias_rate))
+        decays = network.by_part(weights, of(self.decay) / N, of(self.output_decay) / N, 0.0)
+        rest = jax.tree.map(jnp.add, *(jax.tree.map(_scaled, factor, each) for factor, each in
+                                       ((alone, direction), (decays, weights))))  # fmt: skip
+        return jax.tree.map(_scaled, with_eta, direction), rest
 
 
 class Inertia(NamedTuple):

@@ -16,7 +16,7 @@ from learndyn.runtime.interruption import stop_if_interrupted
 from learndyn.runtime.precision import to_numpy
 from learndyn.runtime.progress import Report
 from learndyn.runtime.types import Array
-from learndyn.solving.integrate import integrate
+from learndyn.solving.integrate import NONE, integrate
 from learndyn.theory import AbstractTheory, Flow, Noise
 from learndyn.theory.dynamics import Integration, State
 
@@ -79,16 +79,18 @@ def integrate_with_noise(
             f"fluctuations: got True for a state of {n} variables; "
             f"allowed are at most {MOST_VARIABLES}"
         )
-    solve = lambda how, places: integrate(
-        theory, flow, how, places, per_time, rtol, atol, states=True
+    solve = lambda how, places, stops: integrate(
+        theory, flow, how, places, per_time, rtol, atol, stops=stops, states=True
     )
-    path = solve(how, times)
+    stops = flow.stops(float(times[-1]))
+    path = solve(how, times, stops)
     observables, states = path.saved
     reached = times[times <= path.end] if path.diverged else times
     walk = _Walk(
-        lambda y, places: solve(eqx.tree_at(lambda h: h.begin, how, y), places),
+        lambda y, places: solve(eqx.tree_at(lambda h: h.begin, how, y), places, NONE),
         lambda states: _linearised(theory, flow, noise, states, per_time),
         lambda rows: _slopes(theory, jax.tree.map(lambda leaf: leaf[rows], states)),
+        stops,
         max(LOOSER * float(rtol), BEST),
         float(atol),
         report,
@@ -110,6 +112,7 @@ class _Walk(NamedTuple):
         move: (y, places) → the flow from y at these times.
         linearise: states at the nodes → J and D there.
         slopes: indices of times → gradients of the observables there.
+        stops: times at which a stretch ends.
         rtol: relative tolerance.
         atol: absolute tolerance.
         report: called with the fraction done.
@@ -118,6 +121,7 @@ class _Walk(NamedTuple):
     move: Callable[[State, np.ndarray], Trajectory]
     linearise: Callable[[State], tuple[Array, Array]]
     slopes: Callable[[np.ndarray], Array]
+    stops: np.ndarray
     rtol: float
     atol: float
     report: Report
@@ -129,6 +133,7 @@ class _Walk(NamedTuple):
         length, cut = FIRST * times[-1] if row < len(times) else 0.0, 1.0
         while row < len(times) and length > SHORTEST * t:
             end = min(t + cut * length, times[min(row + ROWS, len(times)) - 1])
+            end = min(end, np.min(self.stops, initial=np.inf, where=self.stops > t))
             nodes = self.move(y, (end - t) * PLACES)
             stretch = Stretch(jnp.asarray(end - t), *self.linearise(nodes.saved[1]))
             P = jnp.zeros_like(stretch.J[0]) if P is None else P

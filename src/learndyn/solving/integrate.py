@@ -23,6 +23,8 @@ from learndyn.runtime.types import Array
 from learndyn.theory import AbstractTheory, Flow, Map
 from learndyn.theory.dynamics import Implicit, Integration, Spread, Stabilised, State
 
+NONE = np.zeros(0)
+CLOSE = 1e-12  # distance between a stop and a requested time, relative to the last time
 FEWEST_STEPS = 8  # between two reports of the progress, at first
 
 
@@ -35,6 +37,7 @@ def integrate(
     rtol: Array,
     atol: Array,
     *,
+    stops: np.ndarray = NONE,
     states: bool = False,
     report: Report | None = None,
 ) -> Trajectory:
@@ -51,13 +54,18 @@ def integrate(
         per_time: factor from `drift` to the unit of `times`.
         rtol: relative tolerance of a step.
         atol: absolute tolerance of a step.
+        stops: times at which steps end too, of the flow from time 0.
         states: whether to keep the states as well.
         report: called with the fraction done, if given.
 
     Returns:
         The trajectory of (observables, states or None), as NumPy arrays.
     """
-    padding, count = padded(times), np.int64(len(times))
+    # A stop beside a requested time is left out: the step between them would be lost in rounding.
+    nearest = np.min(np.abs(stops[:, None] - times), axis=1, initial=np.inf)
+    every = np.union1d(times, stops[(stops < times[-1]) & (nearest > CLOSE * times[-1])])
+    asked = np.searchsorted(every, times)
+    padding, count = padded(every), np.int64(len(every))
     about = theory, flow, how, padding, per_time, rtol, atol, states
     walk, steps = _begin(*about), FEWEST_STEPS
     if report is None:
@@ -69,7 +77,7 @@ def integrate(
         stop_if_interrupted()
         steps = steps if time.perf_counter() - clock > PIECE_SECONDS else 2 * steps
     path = to_numpy(walk).trajectory(count)
-    return path._replace(saved=jax.tree.map(lambda rows: rows[:count], path.saved))
+    return path._replace(saved=jax.tree.map(lambda rows: rows[asked], path.saved))
 
 
 @eqx.filter_jit

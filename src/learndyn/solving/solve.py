@@ -303,7 +303,8 @@ def _integrated(
     method = f"{SOLVERS[type(how)]}, adaptive, in {type(how.begin).__name__}"
     if noise is None:
         options = how, times, scale, rtol, atol
-        path = integrate(theory, flow, *options, states=states, report=report)
+        stops = flow.stops(float(times[-1]))
+        path = integrate(theory, flow, *options, stops=stops, states=states, report=report)
     else:
         options = how, times, scale, float(theory.system.dim), rtol, atol
         silent = lambda fraction: None

@@ -131,6 +131,10 @@ class Flow(eqx.Module):
         """How best to integrate from a state until the time `end`."""
         return Explicit(state)
 
+    def stops(self, end: float) -> np.ndarray:
+        """Times until `end` at which a step of the integration has to end, such as jumps."""
+        return np.zeros(0)
+
     def state(self, y: State) -> State:
         """The state at the point `y`, in the coordinates in which the flow is integrated."""
         return y

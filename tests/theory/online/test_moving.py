@@ -81,6 +81,27 @@ def test_rows_move_as_stated(name):
         assert np.all(abs(np.mean(now**2, axis=1) - 1) < 4.5 * np.sqrt(2 / N))
 
 
+class Pairs(Source):
+    """Random numbers of which neighbours cancel."""
+
+    def normal(self, shape, dtype, stream=0, first=0):
+        half = super().normal((shape[-1] // 2, 1), dtype, stream, first)
+        return (half * jnp.asarray([1.0, -1.0], dtype)).reshape(shape)
+
+
+def test_a_slow_teacher_keeps_its_norm_in_single_precision():
+    """In a step a row loses less than it is rounded by, which must not be rounded away."""
+    N, lost = 10**6, 1e-8
+    rows = np.repeat(np.random.default_rng(0).uniform(1, 2, N // 2), 2).astype(np.float32)[None]
+    drift, inputs = ld.Drift(diffusion=lost * N), ld.Gaussian(ld.Isotropic(N))
+    with jax.enable_x64(True):
+        pairs = Pairs(jnp.asarray(key_of_run(3, 0)), jnp.asarray(0))
+        after = drift.moved(jnp.asarray(rows), inputs, np.float64(1.0), pairs)
+    change = np.mean(np.asarray(after, np.float64) - rows)
+    rounding = 2.0**-23 / np.sqrt(12 * N)
+    assert after.dtype == np.float32 and abs(change + 1.5 * lost) < 1e-3 * lost + 4.5 * rounding
+
+
 @pytest.mark.parametrize("name", DRIFTS)
 def test_the_overlap_with_a_student_at_rest_moves_as_stated(name):
     """With a rate of almost 0 only the teacher moves: cos ω α, or exp(−δ α)."""

@@ -65,6 +65,10 @@ class CommitteeSetting(NamedTuple):
         """As `at`, with the largest learning rate until a time."""
         return self._replace(rule=self.rule.at_most(end * self.problem.dim).settled)
 
+    def stops(self, end: float) -> np.ndarray:
+        """Times until `end` at which an integration has to stop in order to see a schedule."""
+        return self.rule.stops(end * self.problem.dim) / self.problem.dim
+
     @property
     def h(self) -> Array:
         """2 · loss_scale · η: a step of w_i is h · scale · v_i g'_i (target − output) x/√N."""

@@ -364,6 +364,9 @@ class OverlapFlow(Flow):
         solve = stiff.linearise(self.setting.at(state.time), state, self.order, w)
         return solve if state.time is None else stiff.with_time(solve, self.drift, state, w)
 
+    def stops(self, end: float) -> np.ndarray:
+        return self.setting.stops(end)
+
     def radius(self, state: Overlaps | Factors) -> Array:
         """A bound on the spectral radius of the Jacobian."""
         return stiff.radius(self.setting.at(state.time), state)

@@ -113,7 +113,7 @@ class MovingChain(OnlineChain):
             setting = self.scheduled.at_step(taken[0])
             scales, taken = Scales.of(setting, self.roots, jnp.sum(self.counts) * b), taken + 1
         x, y = fields[:, :K], fields[:, K : K + M]
-        delta, parts = self._moved_parts(constants, now, x, y, noise, scales)
+        delta, steps = self._moved(constants, now, x, y, noise, scales)
         # P, (rows, vectors, levels, runs): examples move the student, noise moves the teacher.
         P = jnp.zeros((n, m, L, runs))
         push = jnp.asarray(scales.rows)[:, None] * delta.swapaxes(0, 1)[:, :, None]
@@ -127,7 +127,7 @@ class MovingChain(OnlineChain):
         cross = self._mapped(jnp.sum(P[:, None, :] * inner.swapaxes(0, 1), axis=2).swapaxes(0, 1))
         S = self._mapped(self._mapped(self._full(now.S)).swapaxes(0, 1))
         S = S + cross + cross.swapaxes(0, 1) + jnp.sum(PE[:, None] * PE, axis=2)
-        return Coordinates(now.U, S, *parts, taken)
+        return Coordinates(now.U, S, *self._parts(now, steps), taken)
 
     def _full(self, S: Array) -> Array:
         """The symmetric matrix of a lower triangle, (rows, rows, levels, runs)."""

@@ -257,6 +257,9 @@ class OnlineFlow(Flow):
             radius = float(eqx.filter_jit(self.radius)(state))
         return Explicit(state) if stiff.is_easy(radius, end) else Stabilised(state, self.radius)
 
+    def stops(self, end: float) -> np.ndarray:
+        return self.setting.committee.stops(end)
+
     def radius(self, state: Overlaps) -> Array:
         """A bound on the spectral radius of the Jacobian, as that of committees."""
         setting = self.setting.at(state.time)

@@ -77,8 +77,14 @@ def runs(N, beta, method, count, **options):
 FALLING = jax.tree_util.Partial(lambda top, step: top / (1 + step / 20), np.asarray(0.12))
 
 
+WARMING = jax.tree_util.Partial(lambda top, step: top * step / 2000, np.asarray(0.12))
+WARM = jax.tree_util.Partial(lambda top, step: top * step / 30, np.asarray(0.12))  # 0 at first
+
+
 @pytest.mark.parametrize(
-    "options", [{}, {"nesterov": True, "batch": 3, "rate": FALLING}], ids=["plain", "all"]
+    "options",
+    [{}, {"nesterov": True, "batch": 3, "rate": FALLING}, {"rate": WARM}],
+    ids=["plain", "all", "from zero"],
 )
 def test_the_chain_is_that_of_real_networks(options):
     chain, real = (runs(20, 0.8, method, 300, **options) for method in ("reduced", "direct"))
@@ -86,6 +92,22 @@ def test_the_chain_is_that_of_real_networks(options):
     error = np.sqrt((one.var(0) + other.var(0)) / 300)
     assert np.abs((one.mean(0) - other.mean(0)) / error).max() < 4.2
     np.testing.assert_allclose(one.std(0), other.std(0), rtol=4.2 / np.sqrt(300))
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_rate_that_begins_at_zero_gives_decay_no_kick(own):
+    """A velocity that held the decay divided by the rate would throw weights away at once."""
+    N, beta = 2000, 0.8
+    rates = {"output_rate": 0.1} if own else {}
+    rule = ld.SGD(WARMING, momentum=beta, decay=0.1, output_decay=0.05, **rates)
+    plain = system(N, beta)
+    it = ld.System(plain.problem, plain.network, rule)
+    start = ld.start(it, state=STATE)
+    found = numbers(ld.simulate(it, TIMES, start=start, runs=60, method="reduced", key=4))
+    expected = numbers(ld.solve(it, TIMES, start=start))
+    # Student's error, and a 1/N correction, which momentum makes 1/(1 − β) times larger.
+    bound = 4.2 * found.std(0) / np.sqrt(60) + 1 / (N * (1 - beta))
+    assert np.all(np.abs(found.mean(0) - expected) < bound)
 
 
 def test_networks_approach_the_inertial_order_as_1_over_N():

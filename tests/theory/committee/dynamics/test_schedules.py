@@ -13,6 +13,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import learndyn as ld
+from learndyn.rules.rates import stops
 from learndyn.runtime.divergence import Elapsed, has_diverged
 
 N = 100
@@ -68,6 +69,32 @@ def test_pieces_of_constant_rates_are_solved_one_after_the_other():
         state = ld.Overlaps(**fields)
     assert expected[0] < 0.9 * solved(0.09, **options).error[1]  # rates matter
     np.testing.assert_allclose(solved(rates, **options).error[1:], expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("rest", [0.0, 1e-4])
+@pytest.mark.parametrize("shape", ["pulse", "bell"])
+def test_a_moment_of_learning_after_a_long_rest_is_seen(rest, shape):
+    """The integrator's steps grow while nothing happens, and must not step over the moment."""
+    if shape == "pulse":
+        rate = lambda n: jnp.where((n >= 40 * N) & (n < 40.3 * N), 2.0, rest)
+        area = 2.0 * 0.3 + rest * (200 - 0.3)
+    else:
+        rate = lambda n: rest + 1.5 * jnp.exp(-((n / N - 150) ** 2) / (2 * 0.2**2))
+        area = 1.5 * 0.2 * np.sqrt(2 * np.pi) + rest * 200
+    expected = solved(1.0, [0.0, area], order="flow")  # whose clock is the area under the rates
+    found = solved(rate, [0.0, 200.0], order="flow")
+    assert expected.error[0] - expected.error[1] > 0.05
+    same(found, expected, 1e-6)
+
+
+def test_stops_are_where_rates_change():
+    jump = optax.piecewise_constant_schedule(0.5, {300: 0.1})
+    assert stops(jump, 1000).tolist() == [299, 300]
+    assert len(stops(0.5, 1000)) == len(stops(jump, 200)) == len(stops(jump, 0)) == 0
+    smooth = stops(lambda n: jnp.exp(-n / 100), 1000)
+    assert 10 < len(smooth) < 20 and np.all(np.diff(smooth) > 1)
+    teeth = stops(lambda n: n % 2, 10_000)  # as many as are worth it
+    assert 400 < len(teeth) <= 1024
 
 
 def test_a_constant_function_is_a_number():

@@ -36,10 +36,10 @@ so that the length of the input has N_l squared normals.
 
 With momentum the rows are Z = (w, V), 2K of them, where V is the velocity in units of the rate:
 V ← β V + d and w ← w − η V are one linear map of Z, to which the step δ ξ is added. The frame then
-has M + 2K axes, and S is that of all rows.
+has M + 2K axes, and S is that of all rows. They are 3K where weights decay while the rate changes.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -57,6 +57,7 @@ from learndyn.theory.committee.dynamics.velocities import Momentum
 from learndyn.theory.committee.setting import CommitteeSetting
 from learndyn.theory.committee.state import Overlaps
 
+Steps = tuple[Array | float, Array | float]  # of outputs and biases
 LARGE = 256  # numbers in a state from which on a single run is as fast as eight runs together
 
 
@@ -65,8 +66,8 @@ class Coordinates(NamedTuple):
 
     Also the outputs and the biases of the student, (K, runs), where they are part of the state, and
     the number of steps taken, (runs,), where the learning rate depends on it. With momentum U and S
-    have 2K rows, and outputs and biases have velocities too. Runs are the last axis, so that small
-    matrices of many runs fill the vector units.
+    have 2K or 3K rows, and outputs and biases have velocities too, (2, K, runs). Runs are the last
+    axis, so that small matrices of many runs fill the vector units.
     """
 
     U: Array
@@ -130,6 +131,8 @@ class CommitteeChain(AbstractChain):
     batch: int = eqx.field(static=True)
     train: tuple[str, ...] = eqx.field(static=True)
     scarce: bool = eqx.field(static=True)
+    split: bool = eqx.field(static=True)
+    own_rates: tuple[bool, bool] = eqx.field(static=True)
     roots: np.ndarray
     counts: np.ndarray
     networks: tuple[Parts, Parts]
@@ -144,7 +147,9 @@ class CommitteeChain(AbstractChain):
         assert rule.batch is not None
         K, M, L, N = student.units, teacher.units, spectrum.levels, spectrum.dim
         self.units, self.teacher_units, self.batch = K, M, rule.batch
-        self.inertia, self.rows = rule.inertia, K if rule.inertia is None else 2 * K
+        self.inertia, self.split = rule.inertia, rule.splits and rule.decay is not None
+        self.own_rates = rule.output_rate is not None, rule.bias_rate is not None
+        self.rows = K if rule.inertia is None else (2 + self.split) * K
         self.train = student.train
         self.scarce = bool(np.any(spectrum.counts < self.rows + M))
         self.roots, self.counts = np.sqrt(spectrum.values), spectrum.counts.astype(np.float64)
@@ -182,7 +187,7 @@ class CommitteeChain(AbstractChain):
         if self.inertia is not None:  # they are 0 at first
             more = self.rows - self.units
             U, S = np.pad(U, ((0, more), (0, 0), (0, 0))), np.pad(S, ((0, more), (0, more), (0, 0)))
-            still = lambda part: None if part is None else 0.0 * part
+            still = lambda part: None if part is None else np.zeros((2, *np.shape(part)))
             velocities = still(state.outputs), still(state.biases)
         moving = Coordinates(U, S, *own, taken, velocities)
         return Constants(B[..., None], *teacher), moving
@@ -223,23 +228,24 @@ class CommitteeChain(AbstractChain):
             examples = jnp.sum(self.counts) * self.batch
             scales, taken = Scales.of(setting, self.roots, examples), taken + 1
             rate = setting.rule.learning_rate
-        delta, parts = self._moved_parts(constants, now, x, y, noise, scales)
+        delta, steps = self._moved(constants, now, x, y, noise, scales)
         s, k = jnp.asarray(scales.rows)[:, None], self.kept[0]
         rest = self._rest(delta, g_S, below, chi_squares.reshape(-1, L, runs))
-        velocities = now.velocities
-        if self.inertia is not None:
-            carried = Momentum.of(self.inertia, rate, 1.0 if k is None else k)
+        if self.inertia is None:
+            parts, velocities = self._parts(now, steps), now.velocities
+        else:
+            carried = Momentum.of(self.inertia, rate, 1.0 if k is None else k, self.split)
             S = carried.rows(carried.rows(S).swapaxes(0, 1))
             U, v = carried.rows(U), carried.rows(v, 1)
-            delta, rest = carried.doubled(delta, 1), carried.doubled(carried.doubled(rest, 0), 1)
-            parts, velocities = carried.parts((now.outputs, now.biases), velocities, parts)
+            delta, rest = carried.spread(delta, 1), carried.spread(carried.spread(rest, 0), 1)
+            parts, velocities = self._carried_parts(carried, now, steps)
         d = delta[:, :, None, None]  # (b, K, 1, 1, runs)
         cross = jnp.sum(d * v[:, None], axis=0)
         cross = cross + cross.swapaxes(0, 1)
         if self.inertia is None and k is not None:
             U, S, cross = k * U, k**2 * S, k * cross
         U, S = U + s * jnp.sum(d * g_T[:, None], axis=0), S + s * cross + s**2 * rest
-        return Coordinates(U, S, *parts, taken, velocities)
+        return Coordinates(U, S, parts[0], parts[1], taken, velocities)
 
     def _split(self, normals: Array) -> tuple[Array, Array, Array]:
         """The normals of a step: input components, entries of A below its diagonal, label noise."""
@@ -247,7 +253,7 @@ class CommitteeChain(AbstractChain):
         end = len(normals) - self.batch
         return normals[:size], normals[size:end], normals[end:]
 
-    def _moved_parts(
+    def _moved(
         self,
         constants: Constants,
         now: Coordinates,
@@ -255,8 +261,8 @@ class CommitteeChain(AbstractChain):
         y: Array,
         noise: Array,
         scales: "Scales",
-    ) -> tuple[Array, tuple[Array | None, Array | None]]:
-        """δ, (b, K, runs), and outputs and biases after the step."""
+    ) -> tuple[Array, "Steps"]:
+        """δ, (b, K, runs), and what its gradient adds to outputs and biases; 0 if they rest."""
         student, teacher = self.networks
         v, b = _first(now.outputs, student.outputs), _first(now.biases, student.biases)
         t, c = _first(constants.outputs, teacher.outputs), _first(constants.biases, teacher.biases)
@@ -268,13 +274,33 @@ class CommitteeChain(AbstractChain):
         target, output = teacher.scale * summed(t, teacher.g(y)), student.scale * summed(v, values)
         e = self.pull(target, output, self.noise * noise)[:, None]
         delta = slopes * e if v is None else v * slopes * e
-        outputs, biases = now.outputs, now.biases
+        outputs, biases = 0.0, 0.0
         if "outputs" in self.train:
-            kept = outputs if self.kept[1] is None else self.kept[1] * outputs
-            outputs = kept + scales.outputs * jnp.sum(values * e, axis=0)
+            outputs = scales.outputs * jnp.sum(values * e, axis=0)
         if "biases" in self.train:
-            biases = biases + scales.biases * jnp.sum(delta, axis=0)
+            biases = scales.biases * jnp.sum(delta, axis=0)
         return delta, (outputs, biases)
+
+    @property
+    def _kept_outputs(self) -> Array | None:
+        return self.kept[1] if "outputs" in self.train else None
+
+    def _parts(self, now: Coordinates, steps: Steps) -> tuple[Array | None, Array | None]:
+        """Outputs and biases after steps that the gradient adds to them."""
+        after = lambda part, step: None if part is None else part + step
+        kept, outputs = self._kept_outputs, now.outputs
+        outputs = outputs if kept is None or outputs is None else kept * outputs
+        return after(outputs, steps[0]), after(now.biases, steps[1])
+
+    def _carried_parts(self, carried: Momentum, now: Coordinates, steps: Steps) -> tuple[Any, Any]:
+        """Outputs and biases with momentum, and their velocities."""
+        # A rate of their own is constant, and may be 1.
+        of = [carried._replace(rate=1.0) if own else carried for own in self.own_rates]
+        outputs, of_outputs = of[0].part(
+            now.outputs, now.velocities[0], steps[0], self._kept_outputs
+        )
+        biases, of_biases = of[1].part(now.biases, now.velocities[1], steps[1], None)
+        return (outputs, biases), (of_outputs, of_biases)
 
     def pull(self, target: Array, output: Array, noise: Array) -> Array:
         """E, which multiplies the gradient of the output: that of a squared loss."""

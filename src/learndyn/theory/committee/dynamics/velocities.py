@@ -1,6 +1,6 @@
 """What momentum makes of a step, as a linear map of weights and velocities."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -15,53 +15,67 @@ class Momentum(NamedTuple):
 
     In Nesterov's form w ← w + x + η β V, with the new V. With x = (k − 1) w + δ ξ it is a linear
     map of the rows (w, V), and adds δ ξ to both of them with a factor each. V may have any unit: a
-    constant rate may be replaced by 1.
+    constant rate may be replaced by 1. If the rate changes, what does not scale with it, such as
+    (k − 1) w, is in a velocity U of its own, in units of w: rows are then (w, V, U).
 
     Attributes:
         rate: η.
         momentum: β.
         ahead: 1 in Nesterov's form, otherwise 0.
         kept: k, of every level or a number.
+        split: whether there is a U.
     """
 
     rate: Array | float
     momentum: Array
     ahead: int
     kept: Array | float
+    split: bool = False
 
     @staticmethod
-    def of(inertia: Inertia, rate: Array | float, kept: Array | float) -> "Momentum":
+    def of(
+        inertia: Inertia, rate: Array | float, kept: Array | float, split: bool = False
+    ) -> "Momentum":
         """The momentum of a rule."""
-        return Momentum(rate, jnp.asarray(inertia.momentum), int(inertia.nesterov), kept)
+        return Momentum(rate, jnp.asarray(inertia.momentum), int(inertia.nesterov), kept, split)
 
     @property
-    def _factors(self) -> tuple[Array | float, Array | float]:
-        """Of x in w and in V."""
-        return 1 + self.ahead * self.momentum, 1 / self.rate
+    def _factors(self) -> tuple[Array | float, ...]:
+        """Of δ ξ in w, in V and in U."""
+        both = 1 + self.ahead * self.momentum, 1 / self.rate
+        return (*both, 0.0) if self.split else both
+
+    @property
+    def _carried(self) -> Array:
+        """What w moves by of a velocity before the step, in units of w."""
+        return self.momentum ** (1 + self.ahead)
 
     def rows(self, Z: Array, axis: int = 0) -> Array:
-        """The linear map of rows (w, V) along an axis."""
-        w, V = jnp.split(Z, 2, axis=axis)
-        (into_w, into_V), pull = self._factors, self.kept - 1
-        carried = self.rate * self.momentum ** (1 + self.ahead)
-        rows = (1 + into_w * pull) * w + carried * V, into_V * pull * w + self.momentum * V
-        return jnp.concatenate(rows, axis=axis)
+        """The linear map of rows (w, V), or (w, V, U), along an axis."""
+        w, V, *rest = jnp.split(Z, 2 + self.split, axis=axis)
+        into_w, pull = self._factors[0], (self.kept - 1) * w
+        moved = w + into_w * pull + self.rate * self._carried * V
+        if not self.split:
+            return jnp.concatenate([moved, pull / self.rate + self.momentum * V], axis=axis)
+        (U,) = rest
+        velocities = self.momentum * V, self.momentum * U + pull
+        return jnp.concatenate([moved + self._carried * U, *velocities], axis=axis)
 
-    def doubled(self, step: Array, axis: int) -> Array:
-        """A step δ ξ of w as one of the rows (w, V) along an axis."""
+    def spread(self, step: Array, axis: int) -> Array:
+        """A step δ ξ of w as one of all rows along an axis."""
         return jnp.concatenate([factor * step for factor in self._factors], axis=axis)
 
-    def parts(
-        self, old: tuple[Part, Part], velocities: tuple[Part, Part], new: tuple[Part, Part]
-    ) -> tuple[tuple[Part, Part], tuple[Part, Part]]:
-        """Outputs and biases after steps that would take them to `new`, and their velocities."""
-        each = zip(old, velocities, new, strict=True)
-        (outputs, of_outputs), (biases, of_biases) = (self._part(*part) for part in each)
-        return (outputs, biases), (of_outputs, of_biases)
+    def part(self, old: Part, velocities: Part, step: Any, kept: Any) -> tuple[Part, Part]:
+        """Outputs or biases after a step, and their V and U, (2, …).
 
-    def _part(self, old: Part, velocity: Part, new: Part) -> tuple[Part, Part]:
-        if old is None or velocity is None or new is None:
+        Args:
+            old: before the step.
+            velocities: V and U before it.
+            step: what the gradient adds without momentum.
+            kept: what decay leaves of `old`; None is 1.
+        """
+        if old is None or velocities is None:
             return None, None
-        into_w, into_V = self._factors
-        step, carried = new - old, self.rate * self.momentum ** (1 + self.ahead)
-        return old + into_w * step + carried * velocity, self.momentum * velocity + into_V * step
+        pull, (V, U) = 0.0 if kept is None else (kept - 1) * old, velocities
+        moved = old + self._factors[0] * (step + pull) + self._carried * (self.rate * V + U)
+        return moved, jnp.stack([self.momentum * V + step / self.rate, self.momentum * U + pull])

@@ -287,6 +287,9 @@ class GeneralFlow(Flow):
             radius = float(_radius(self.setting.at_most(end), state))
         return Explicit(state) if stiff.is_easy(radius, end) else Stabilised(state, self.radius)
 
+    def stops(self, end: float) -> np.ndarray:
+        return self.setting.stops(end)
+
     def radius(self, state: Overlaps) -> Array:
         """A bound on the spectral radius of the Jacobian."""
         return _radius(self.setting.at(state.time), state)
