@@ -93,4 +93,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()[0].savefig("own_theory.png", dpi=70)
+    main()[0].savefig("own_theory.png")

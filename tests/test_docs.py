@@ -148,6 +148,13 @@ def test_every_erratum_has_an_anchor_and_every_measured_one_is_listed(part, gall
     assert sorted(places) == sorted(errata.measured(kept)), "each place of a claim in one entry"
 
 
+def test_the_chart_names_what_there_is(part):
+    public = part("names").public()
+    chart = (DOCS / "figures" / "choosing.svg").read_text("utf-8")
+    names = set(re.findall(r"\bld\.([\w.]*\w)", chart))
+    assert len(names) > 15 and {f"learndyn.{name}" for name in names} <= set(public)
+
+
 def test_the_tables_of_coverage_have_every_theory(part, tmp_path):
     coverage = part("coverage")
     coverage.write(tmp_path)
