@@ -103,6 +103,12 @@ def test_errors_are_described_to_the_end_of_the_text(part):
     ]
 
 
+def test_literal_blocks_stand_as_they_are(part):
+    lines = ["with the mean `m`::", "", "    v = `m` / max |n|", "", "and |n|."]
+    part("docstrings").process(None, "function", "f", None, None, lines)
+    assert lines[2:] == ["    v = `m` / max |n|", "", r"and \|n\|."]
+
+
 @pytest.fixture(scope="module")
 def gallery(tmp_path_factory):
     """The pages of the gallery."""
