@@ -6,6 +6,7 @@ import re
 import pytest
 
 import learndyn as ld
+from learndyn.probes.summary import MEANINGS
 from learndyn.studies.references import PAPERS
 from learndyn.theory.registry import THEORIES
 
@@ -34,6 +35,10 @@ def test_the_page_on_studies_has_every_paper():
     for name, paper in PAPERS.items():
         first = paper.authors.split(",")[0].split(" ")[0]
         assert rows[name].startswith(first) and f"({paper.year}): {paper.title}. " in rows[name]
+
+
+def test_what_a_summary_refers_to_can_be_cited():
+    assert {source.split(",")[0] for _, _, source in MEANINGS.values()} <= set(PAPERS)
 
 
 @pytest.mark.parametrize("kind", THEORIES, ids=lambda kind: kind.name)
