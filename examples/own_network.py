@@ -1,4 +1,4 @@
-"""A network of one's own: any function of weights and a batch, with nodes where `tap` marks them.
+"""A network of your own: any function of weights and a batch, with nodes where `tap` marks them.
 
     python examples/own_network.py
 

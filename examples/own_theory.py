@@ -1,4 +1,4 @@
-"""A theory of one's own: linear regression on a data set, mode by mode.
+"""A theory of your own: linear regression on a data set, mode by mode.
 
     python examples/own_theory.py
 
