@@ -10,10 +10,11 @@ import numpy as np
 import optax
 
 import learndyn as ld
-from learndyn.plotting import panels
+from learndyn.plotting import panels, style
 from learndyn.problems.readers.files import digits
 
 
+@style()
 def main():
     """Trains three networks and returns the figure and the record."""
     images = digits()
@@ -24,14 +25,14 @@ def main():
     record = ld.simulate(system, np.arange(0, 461, 46), runs=3)
     print(f"test accuracy {record['test_accuracy'][:, -1].mean().item():.3f}")
     figure, (left, right) = panels(2, size=(3.6, 2.9))
-    for prefix, name in (("", "training set"), ("test_", "test set")):
-        left.plot(record["time"], record[f"{prefix}error"].mean("run"), label=name)
-        right.plot(record["time"], record[f"{prefix}accuracy"].mean("run"), label=name)
+    for prefix, dashes, name in (("", "-", "training set"), ("test_", "--", "test set")):
+        left.plot(record["time"], record[f"{prefix}error"].mean("run"), dashes, label=name)
+        right.plot(record["time"], record[f"{prefix}accuracy"].mean("run"), dashes, label=name)
     left.set(xlabel="time [steps]", ylabel="cross-entropy", yscale="log")
     right.set(xlabel="time [steps]", ylabel="accuracy")
-    left.legend(frameon=False, fontsize=8)
+    left.legend()
     return figure, record
 
 
 if __name__ == "__main__":
-    main()[0].savefig("digits_with_adam.png", dpi=70)
+    main()[0].savefig("digits_with_adam.png")

@@ -12,7 +12,7 @@ import numpy as np
 
 import learndyn as ld
 from learndyn.analysis import escape_time, fit_line
-from learndyn.plotting import panels
+from learndyn.plotting import panels, style
 
 SIZES, SIMULATED, STARTS = 10 ** np.array([2, 3, 4, 6, 8]), (100, 1000), 8
 
@@ -23,6 +23,7 @@ def system_of(size):
     return ld.System(ld.TeacherStudent(ld.Isotropic(size), teacher), student, ld.SGD(0.02))
 
 
+@style()
 def main():
     """Measures both roads and returns the figure, the times and the fit."""
     times = np.linspace(0, 160, 321)
@@ -41,9 +42,9 @@ def main():
     axis.plot(SIZES, solved, "-", label=f"theory, mean over {STARTS} starts")
     axis.plot(SIMULATED, trained, "o", label="networks from the same starts")
     axis.set(xlabel="size N", ylabel="escape time [steps / N]", xscale="log")
-    axis.legend(frameon=False, fontsize=8)
+    axis.legend()
     return figure, np.array(solved), fit
 
 
 if __name__ == "__main__":
-    main()[0].savefig("escape_against_size.png", dpi=70)
+    main()[0].savefig("escape_against_size.png")

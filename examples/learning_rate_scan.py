@@ -9,11 +9,12 @@ the higher it stays; from the critical rate on it diverges.
 import numpy as np
 
 import learndyn as ld
-from learndyn.plotting import panels
+from learndyn.plotting import panels, style
 
 RATES = (0.2, 0.5, 1.0, 1.5, 1.9, 3.0)
 
 
+@style()
 def main():
     """Solves at every rate and returns the figure and the records."""
     teacher = ld.Committee(1, "linear", init=ld.Orthonormal(1.0))
@@ -24,13 +25,13 @@ def main():
         records[rate] = ld.solve(system, times, start=ld.start(system, key=3))
         print(f"rate {rate}: {records[rate].outcome.item()}")
     figure, (axis,) = panels(1)
-    for rate, record in records.items():
-        axis.plot(times, record["error"], label=f"η = {rate}")
+    for dashes, (rate, record) in zip(("-", "--", ":") * 2, records.items(), strict=True):
+        axis.plot(times, record["error"], dashes, label=f"η = {rate}")
     axis.set(xlabel="time [steps / N]", ylabel="generalisation error", yscale="log")
     axis.set_ylim(1e-4, 1e2)
-    axis.legend(frameon=False, fontsize=8, ncols=2)
+    axis.legend(ncols=2)
     return figure, records
 
 
 if __name__ == "__main__":
-    main()[0].savefig("learning_rate_scan.png", dpi=70)
+    main()[0].savefig("learning_rate_scan.png")

@@ -13,11 +13,12 @@ import numpy as np
 import optax
 
 import learndyn as ld
-from learndyn.plotting import panels
+from learndyn.plotting import panels, style
 
 STEPS = 40
 
 
+@style()
 def main():
     """Trains the same network twice and returns the figure and the losses."""
     x = jnp.asarray(np.random.default_rng(0).uniform(-2, 2, (40, 1)), jnp.float32)
@@ -50,12 +51,12 @@ def main():
         losses[name] = found
         print(f"{name}: loss {found[-1]:.2e} after {STEPS} steps")
     figure, (axis,) = panels(1)
-    for name, found in losses.items():
-        axis.plot(found, label=name)
+    for dashes, (name, found) in zip(("-", "--"), losses.items(), strict=True):
+        axis.plot(found, dashes, label=name)
     axis.set(xlabel="step", ylabel="loss", yscale="log")
-    axis.legend(frameon=False, fontsize=8)
+    axis.legend()
     return figure, losses
 
 
 if __name__ == "__main__":
-    main()[0].savefig("natural_gradient_optax.png", dpi=70)
+    main()[0].savefig("natural_gradient_optax.png")

@@ -1,4 +1,4 @@
-"""Networks of one's own learn by node perturbation: `ld.tap` marks where the noise goes.
+"""Networks of your own learn by node perturbation: `ld.tap` marks where the noise goes.
 
     python examples/node_perturbation.py
 

@@ -1,4 +1,4 @@
-"""A network of one's own: any function of weights and a batch, with nodes where `tap` marks them.
+"""A network of your own: any function of weights and a batch, with nodes where `tap` marks them.
 
     python examples/own_network.py
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import learndyn as ld
-from learndyn.plotting import panels
+from learndyn.plotting import panels, style
 
 DIM = 5
 
@@ -28,6 +28,7 @@ def apply(weights, x):
     return gate * experts[:, 0] + (1 - gate) * experts[:, 1]
 
 
+@style()
 def main():
     """Trains by two rules and returns the figure and the records."""
     rng = np.random.default_rng(0)
@@ -44,15 +45,15 @@ def main():
         for name, rule in rules.items()
     }
     figure, axes = panels(2, size=(3.6, 2.9))
-    for name, record in records.items():
+    for dashes, (name, record) in zip(("-", "--"), records.items(), strict=True):
         print(f"{name}: loss {record['error'][0, -1].item():.4f}")
-        axes[0].plot(record["time"], record["error"][0], label=name)
-        axes[1].plot(record["time"], record["sharpness"][0], label=name)
+        axes[0].plot(record["time"], record["error"][0], dashes, label=name)
+        axes[1].plot(record["time"], record["sharpness"][0], dashes, label=name)
     axes[0].set(xlabel="time [steps]", ylabel="loss", yscale="log")
     axes[1].set(xlabel="time [steps]", ylabel="|gate weight of $x_1$|")
-    axes[0].legend(frameon=False, fontsize=8)
+    axes[0].legend()
     return figure, records
 
 
 if __name__ == "__main__":
-    main()[0].savefig("own_network.png", dpi=70)
+    main()[0].savefig("own_network.png")

@@ -1,4 +1,4 @@
-"""A theory of one's own: linear regression on a data set, mode by mode.
+"""A theory of your own: linear regression on a data set, mode by mode.
 
     python examples/own_theory.py
 
@@ -93,4 +93,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()[0].savefig("own_theory.png", dpi=70)
+    main()[0].savefig("own_theory.png")

@@ -12,9 +12,10 @@ import numpy as np
 import xarray as xr
 
 import learndyn as ld
-from learndyn.plotting import panels
+from learndyn.plotting import panels, style
 
 
+@style()
 def main():
     """Saves runs, reads them without us, and returns the figure and what was read."""
     teacher = ld.Committee(2, "erf", init=ld.Orthonormal(1.0))
@@ -36,9 +37,9 @@ def main():
     axis.fill_between(record["time"], low, high, alpha=0.25, label="10 % to 90 % of runs")
     axis.plot(record["time"], middle, label="median of 24 runs")
     axis.set(xlabel="time [steps / N]", ylabel=error.attrs["long_name"], yscale="log")
-    axis.legend(frameon=False, fontsize=8)
+    axis.legend()
     return figure, record
 
 
 if __name__ == "__main__":
-    main()[0].savefig("record_with_xarray.png", dpi=70)
+    main()[0].savefig("record_with_xarray.png")

@@ -9,7 +9,7 @@ A network of three hidden layers learns two classes of scikit-learn's digits
 import numpy as np
 
 import learndyn as ld
-from learndyn.plotting import legend, panels
+from learndyn.plotting import legend, panels, style
 from learndyn.problems.readers.files import digits
 
 SHARES, STEPS, BATCH, S = (1.6, 0.5), 60, 16, 5
@@ -50,19 +50,20 @@ def draw(axes, share, one, found):
     """Loss and spikes; rates."""
     left, right = axes
     left.plot(one["step"], one["error"], color="C0", label="loss")
-    left.plot(one["step"], one["loss_top"], "--", color="C3", label=f"in the top {S} eigenspaces")
+    left.plot(one["step"], one["loss_top"], "--", color="C1", label=f"in the top {S} eigenspaces")
     for spike in found.spikes:
-        left.axvspan(spike.onset, spike.end, color="C1", alpha=0.3)
+        left.axvspan(spike.onset, spike.end, color="C4", alpha=0.3)
     left.set(xlabel="steps", ylabel="mean of r²", yscale="log")
-    left.set_title(f"η = {share:g} η_crit", fontsize=9)
+    left.set_title(f"η = {share:g} η_crit")
     right.plot(one["step"], one["critical_rate"], ".", color="C2", label="η_crit of the batch")
     right.axhline(float(one["rate"][0]), color="C1", label="η")
     right.set(xlabel="steps", ylabel="learning rate", yscale="log")
-    spike = {"spike": {"color": "C1", "lw": 6, "alpha": 0.3}} if found.spikes else {}
-    legend(left, spike, fontsize=7)
-    legend(right, fontsize=7, loc="center right")
+    spike = {"spike": {"color": "C4", "lw": 6, "alpha": 0.3}} if found.spikes else {}
+    legend(left, spike)
+    legend(right)
 
 
+@style()
 def main():
     """Trains at both rates and returns the figure and what was found."""
     data, network = examples(), ld.MLP([64, 128, 128, 128, 1], "relu")
@@ -80,4 +81,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()[0].savefig("spikes.png", dpi=70)
+    main()[0].savefig("spikes.png")

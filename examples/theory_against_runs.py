@@ -25,4 +25,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()[0].savefig("theory_against_runs.png", dpi=70)
+    main()[0].savefig("theory_against_runs.png")

@@ -103,6 +103,12 @@ def test_errors_are_described_to_the_end_of_the_text(part):
     ]
 
 
+def test_literal_blocks_stand_as_they_are(part):
+    lines = ["with the mean `m`::", "", "    v = `m` / max |n|", "", "and |n|."]
+    part("docstrings").process(None, "function", "f", None, None, lines)
+    assert lines[2:] == ["    v = `m` / max |n|", "", r"and \|n\|."]
+
+
 @pytest.fixture(scope="module")
 def gallery(tmp_path_factory):
     """The pages of the gallery."""
@@ -146,6 +152,13 @@ def test_every_erratum_has_an_anchor_and_every_measured_one_is_listed(part, gall
     places = [place for entry in listed for place in entry.get("claims", ())]
     kept = importlib.import_module("learndyn.studies.summary").kept(DOCS / "results")
     assert sorted(places) == sorted(errata.measured(kept)), "each place of a claim in one entry"
+
+
+def test_the_chart_names_what_there_is(part):
+    public = part("names").public()
+    chart = (DOCS / "figures" / "choosing.svg").read_text("utf-8")
+    names = set(re.findall(r"\bld\.([\w.]*\w)", chart))
+    assert len(names) > 15 and {f"learndyn.{name}" for name in names} <= set(public)
 
 
 def test_the_tables_of_coverage_have_every_theory(part, tmp_path):

@@ -13,8 +13,12 @@ def process(app, what, name, each, options, lines: list[str]) -> None:
     if what == "data":  # autodoc takes the docstring of its type, which says nothing about it
         lines[:] = [names.DATA.get(name, "")]
     lines[:] = "\n".join(lines).split("\n")  # what an error is raised for comes as one line
-    quoted = False
+    quoted, literal = False, -1
     for number, line in enumerate(lines):
+        indent = len(line) - len(line.lstrip())
+        if literal >= 0 and (not line.strip() or indent > literal):
+            continue  # a block after `::` stands as it is
+        literal = indent if line.endswith("::") else -1
         quoted = line.lstrip().startswith(">>>") or (quoted and bool(line.strip()))
         if not quoted and not line.lstrip().startswith(":"):
             lines[number] = plain(line)

@@ -122,7 +122,7 @@ def _saved(notebook: nbformat.NotebookNode, folder: pathlib.Path, name: str) -> 
     nbformat.validate(notebook)
     nbformat.write(notebook, folder / f"{name}.ipynb")
     title = notebook.cells[0].source.partition("\n")[0].removeprefix("# ")
-    return name, title if folder.name == "pages" else name.replace("_", " ")
+    return name, title.partition(":")[0].rstrip(".")
 
 
 def _index(names: dict[str, list[tuple[str, str]]]) -> Iterator[str]:

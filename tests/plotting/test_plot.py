@@ -3,6 +3,7 @@
 import inspect
 
 import matplotlib
+import matplotlib.colors
 import matplotlib.style
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from matplotlib.legend import Legend
 import learndyn as ld
 from learndyn.plotting import legend, panels, shared_legend
 from learndyn.plotting.mathematics import mathematics
-from learndyn.plotting.style import color_of, line_of, marker_of
+from learndyn.plotting.style import color_of, line_of, marker_of, style
 from learndyn.plotting.swept import plot_swept
 
 
@@ -211,6 +212,21 @@ def test_figures_keep_the_style_and_leave_settings_alone(tmp_path):
     text = (tmp_path / "figure.svg").read_text()
     assert "#d55e00" in text and "<text" not in text  # the style's second colour; paths, not fonts
     assert before == (matplotlib.rcParams["svg.fonttype"], matplotlib.rcParams["axes.prop_cycle"])
+
+
+def test_a_function_that_draws_can_be_decorated_with_the_style():
+    @style()
+    def draw(axis):
+        axis.plot([0, 1], label="line")
+        return axis.axvspan(0, 1, color="C1"), axis.legend()
+
+    area, key = draw(panels(1)[1][0])
+    assert matplotlib.colors.to_hex(area.get_facecolor()) == "#d55e00" and not key.get_frame_on()
+    _, (axis,) = panels(1)
+    axis.plot([0, 1], label="line")
+    legend(axis)  # of ours, in the style anywhere
+    assert not axis.get_legend().get_frame_on()
+    assert axis.get_legend().get_texts()[0].get_fontsize() == 8
 
 
 def test_a_figure_is_shown_in_a_notebook_without_pyplot():

@@ -1,10 +1,12 @@
 """The citation file names the version and the papers, as `learndyn cite` does."""
 
 import pathlib
+import re
 
 import pytest
 
 import learndyn as ld
+from learndyn.probes.summary import MEANINGS
 from learndyn.studies.references import PAPERS
 from learndyn.theory.registry import THEORIES
 
@@ -23,6 +25,20 @@ def test_the_citation_file_has_the_version_and_every_paper():
         for each in content["references"]
     ]
     assert found == [(p.authors, p.title, p.year, p.venue) for p in PAPERS.values()]
+
+
+@pytest.mark.skipif(not FILE.exists(), reason="not a checkout")
+def test_the_page_on_studies_has_every_paper():
+    page = (FILE.parent / "docs" / "studies.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.M))
+    assert list(rows) == list(PAPERS)
+    for name, paper in PAPERS.items():
+        first = paper.authors.split(",")[0].split(" ")[0]
+        assert rows[name].startswith(first) and f"({paper.year}): {paper.title}. " in rows[name]
+
+
+def test_what_a_summary_refers_to_can_be_cited():
+    assert {source.split(",")[0] for _, _, source in MEANINGS.values()} <= set(PAPERS)
 
 
 @pytest.mark.parametrize("kind", THEORIES, ids=lambda kind: kind.name)

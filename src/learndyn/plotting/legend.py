@@ -5,9 +5,12 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
+from learndyn.plotting.style import style
+
 GREY = "0.3"
 
 
+@style()
 def legend(axis: Axes, styles: Mapping[str, Mapping[str, Any]] | None = None, **options) -> None:
     """Adds a legend: the labels of the axis, then line styles and markers, in grey.
 
@@ -25,12 +28,13 @@ def legend(axis: Axes, styles: Mapping[str, Mapping[str, Any]] | None = None, **
         >>> [text.get_text() for text in axis.get_legend().get_texts()]
         ['theory', 'runs']
     """
-    for label, style in (styles or {}).items():
-        line = "none" if "marker" in style else "-"
-        axis.plot([], [], label=label, **{"color": GREY, "ls": line, **style})
-    axis.legend(**{"frameon": False, **options})
+    for label, look in (styles or {}).items():
+        line = "none" if "marker" in look else "-"
+        axis.plot([], [], label=label, **{"color": GREY, "ls": line, **look})
+    axis.legend(**options)
 
 
+@style()
 def shared_legend(
     axes: Sequence[Axes], styles: Mapping[str, Mapping[str, Any]] | None = None, **options
 ) -> None:
@@ -59,7 +63,6 @@ def shared_legend(
     last, figure = axes[-1], axes[0].get_figure(root=True)
     spec = last.get_subplotspec()
     assert figure is not None
-    options = {"frameon": False, **options}
     if spec is not None and not spec.is_last_col():
         place = {"loc": "center left", "bbox_to_anchor": (1.2, 0.5), **options}
         last.legend(shown.values(), shown, **place).set_in_layout(False)

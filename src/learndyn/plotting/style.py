@@ -32,7 +32,8 @@ def style() -> Iterator[None]:
     The same settings are `learndyn.plotting.learndyn` for `matplotlib.pyplot.style.use`.
 
     Returns:
-        A context: `with style():` has the settings inside.
+        A context: `with style():` has the settings inside, and so has a function decorated by
+        `@style()`.
 
     Examples:
         >>> import matplotlib

@@ -1,4 +1,4 @@
-"""Citations of the papers whose equations this package implements."""
+"""Citations of the papers whose equations or findings this package uses."""
 
 import dataclasses
 
@@ -117,6 +117,14 @@ PAPERS = {
             "Wide neural networks of any depth evolve as linear models under gradient descent",
             2019,
             "Advances in Neural Information Processing Systems 32",
+        ),
+        Paper(
+            "cohen2021stability",
+            "Cohen, Jeremy M. and Kaur, Simran and Li, Yuanzhi and Kolter, J. Zico and Talwalkar, "
+            "Ameet",
+            "Gradient descent on neural networks typically occurs at the edge of stability",
+            2021,
+            "International Conference on Learning Representations",
         ),
         Paper(
             "zhu2024linearity",
