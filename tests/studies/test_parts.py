@@ -116,8 +116,12 @@ def test_joined_parts_are_the_whole(study, tmp_path, grid):
         json.loads((tmp_path / name / "claims.json").read_text()) for name in ("joined", "whole")
     )
     assert ours["claims"] == theirs["claims"] and ours["differs"] == {}
-    assert [set(row) >= {"device", "commit", "part"} for row in ours["parts"]]
+    wanted = {"device", "commit", "part", "seconds"}
     assert len(ours["parts"]) == len(folders)
+    assert all(wanted <= set(row) and row["device"] for row in ours["parts"])
+    assert [row["part"] for row in ours["parts"]] == [
+        json.loads((folder / "part.json").read_text())["part"] for folder in folders
+    ]
 
 
 def test_a_sweep_over_parts_writes_what_join_reads(study, tmp_path):
@@ -179,6 +183,44 @@ def test_parts_of_different_runs_are_refused(study, tmp_path, monkeypatch):
     assert "another version of the study" in str(found.exception)
     found = learndyn("join", tmp_path, "--out", tmp_path / "joined")
     assert str(found.exception).startswith(f"{tmp_path}: got no part.json in it; allowed is")
+
+
+@pytest.mark.parametrize(
+    ("changed", "line"),
+    [
+        ({"study": ["a/b"]}, "unexpected content (study is ['a/b'])"),
+        ({"preset": "huge"}, "--preset: got 'huge'; allowed are quick"),
+        ({"params": "abc"}, "unexpected content (params is 'abc')"),
+        ({"params": {"nothing": 3}}, "params: got 'nothing'; allowed are tasks, seeds"),
+        ({"part": {}}, "unexpected content (part is {})"),
+        ({"part": {"tasks": []}}, "unexpected content (part is {'tasks': []})"),
+        ({"part": {"tasks": [["rank2"]]}}, "unexpected content (part is {'tasks': [['rank2']]})"),
+        ({"part": {"tasks": ["mnist"]}}, "part tasks: got 'mnist'; allowed are values among rank2"),
+        ({"part": {"factor": [1.0]}}, "--part factor: got a parameter that divides nothing"),
+        ({"seconds": None}, "unexpected content (seconds is None)"),
+    ],
+)
+def test_a_damaged_part_is_one_line(study, tmp_path, changed, line):
+    folder = run_part(tmp_path / "0", "tasks=rank2,images,rank4")
+    content = json.loads((folder / "part.json").read_text())
+    (folder / "part.json").write_text(json.dumps(content | changed))
+    found = learndyn("join", folder, "--out", tmp_path / "joined")
+    assert isinstance(found.exception, ValueError) and line in str(found.exception)
+    assert "\n" not in str(found.exception) and not (tmp_path / "joined").exists()
+
+
+def test_a_join_does_not_replace_the_data_of_a_part(study, tmp_path):
+    folder = run_part(tmp_path / "0", "tasks=rank2,images,rank4")
+    before = (folder / "data.nc").read_bytes()
+    (tmp_path / "link").symlink_to(folder)
+    for out in (folder, tmp_path / "link", tmp_path / "0" / ".." / "0"):
+        found = learndyn("join", folder, "--out", out)
+        assert str(found.exception).startswith(f"--out: got '{out}', the folder of a part; allowed")
+    assert (folder / "data.nc").read_bytes() == before
+    found = learndyn(
+        "sweep", "a/b", "--axis", "factor=1,2", "--store", tmp_path / "s", "--out", "x"
+    )
+    assert str(found.exception) == "--out: got 'x' without --parts; allowed are both, or neither"
 
 
 @pytest.mark.parametrize(

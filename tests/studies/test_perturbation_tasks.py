@@ -7,7 +7,15 @@ import xarray as xr
 from scipy import io
 
 import learndyn as ld
-from learndyn.studies.hiratani2022perturbation import _curves, _decay, _readings, _tasks, _times
+from learndyn.studies.claims import claim
+from learndyn.studies.hiratani2022perturbation import (
+    _curves,
+    _decay,
+    _intervals,
+    _readings,
+    _tasks,
+    _times,
+)
 
 
 def test_without_the_training_file_the_test_file_is_split_and_named(tmp_path, monkeypatch):
@@ -92,3 +100,24 @@ def test_weights_decay_and_biases_do_not():
     change, _ = step.update(zero, step.init(weights), weights)
     np.testing.assert_allclose(change["w"], -0.01)
     np.testing.assert_allclose(change["b"], 0.0)
+
+
+def test_gaps_of_decays_count_diverged_runs():
+    ends = {"neither": [2.0, 2.0], "decay 0.1": [1.0, np.inf], "decay 0.2": [4.0, 1.0]}
+    test = xr.DataArray(
+        [[[1.0, end] for end in each] for each in ends.values()],
+        {"cure": list(ends), "step": [0.0, 1.0]},
+        ("cure", "seed", "step"),
+    )
+    gaps = _readings.decay_gaps(test).transpose("decay", "seed")
+    wanted = np.log([[0.5, _readings.LARGEST / 2], [2.0, 0.5]])
+    np.testing.assert_allclose(gaps, wanted, rtol=1e-12)
+
+
+def test_the_best_of_several_decays_is_not_better_by_chance():
+    rng, sentence = np.random.default_rng(0), claim("the best decay is better", "ours")
+    drawn = [xr.DataArray(rng.standard_normal((10, 6)), dims=("decay", "seed")) for _ in range(300)]
+    least = [_intervals.least_below(sentence, each, 0.0).holds for each in drawn]
+    chosen = [each[np.argmin(each.mean("seed").values)] for each in drawn]
+    alone = [_intervals.surely_below(sentence, each, 0.0).holds for each in chosen]
+    assert sum(least) <= 10 < sum(alone)  # 1 % of 300 and four standard errors, which choice passes

@@ -30,6 +30,8 @@ def check_claims(ran, found):
     for claim in found:
         assert claim.source and (claim.tolerance_from or claim.status == "open")
         assert claim.status == "open" or np.isfinite(claim.measured)
+    weak = {name for name in getattr(ran.study, "WEAK", {}) if isinstance(name, str)}
+    assert weak <= {claim.name for claim in found}, "measured rates of claims that are not there"
     table = ran.study.CLAIMS.values()
     foreign = [c.statement for c in found if not any(sentence.says(c) for sentence in table)]
     assert not foreign, "claims that the study's table does not have"

@@ -19,6 +19,45 @@ def test_what_has_no_current_clean_result_at_the_papers_size_is_listed_with_the_
     assert not unlisted, "make it anew from a commit, or say why not in missing.toml"
 
 
+@pytest.mark.skipif(not KEPT.exists(), reason="not a checkout")
+def test_what_has_no_current_replication_is_listed_with_the_reason():
+    if summary.known_commits(KEPT) is None:
+        pytest.skip("no history")
+    without = set(summary.unreplicated(KEPT))
+    listed = set(missing.reasons(KEPT, missing.REPLICATIONS))
+    assert not without - listed, "`learndyn replicate` it, or say why not in unreplicated.toml"
+    assert not listed - without, "it is replicated: its entry in unreplicated.toml goes"
+
+
+def test_a_replication_counts_if_it_has_enough_keys_and_is_current_and_clean():
+    whole = {"preset": "quick", "differs": {}, "runs": dict.fromkeys(range(missing.KEYS))}
+    random = {name: whole for name in missing.unreplicated({}, [], [])}
+    name, *others = random
+    assert "worschech2024scaling/exponents" not in random  # it has no key
+    assert missing.unreplicated(random, list(random), list(random)) == []
+    assert missing.unreplicated(random, others, list(random)) == [name]
+    assert missing.unreplicated(random, list(random), others) == [name]
+    fewer = dict.fromkeys(range(missing.KEYS - 1))
+    for change in ({"preset": "paper"}, {"differs": {"runs": [5, 3]}}, {"runs": fewer}):
+        altered = random | {name: whole | change}
+        assert missing.unreplicated(altered, list(random), list(random)) == [name]
+
+
+def test_a_replication_is_shown_without_another_result(tmp_path):
+    folder = tmp_path / "bocchi2026escape" / "fig5"
+    folder.mkdir(parents=True)
+    hashed = hashing.source_hash("bocchi2026escape/fig5")
+    kept = {"preset": "quick", "source_hash": hashed, "runs": {"1": {}}, "table": []}
+    (folder / "replication.json").write_text(json.dumps(kept))
+    assert "bocchi2026escape/fig5, preset quick, 1 keys:" in summary.written(tmp_path)
+    text = '[bocchi2026escape.fig5]\n"20 keys" = "an hour"\n'
+    (tmp_path / missing.REPLICATIONS).write_text(text, encoding="utf-8")
+    lines = summary.written(tmp_path).splitlines()
+    assert lines.index("## What is not replicated") < lines.index(
+        "| bocchi2026escape/fig5 | 20 keys | an hour |"
+    )
+
+
 def test_a_result_is_settled_if_it_is_whole_current_and_clean():
     whole = {"preset": "paper", "differs": {}}
     name, *others = list(registry.names())

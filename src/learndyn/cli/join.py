@@ -14,6 +14,7 @@ from learndyn.cli.writing import writable
 # What must be the same in all parts, besides the parameters that divide the study.
 _SAME = ("study", "preset", "params", "source_hash")
 _OWN = ("part", "device", "date", "version", "jax", "commit", "tree", "seconds")
+_TYPES = {"study": str, "preset": str, "params": dict, "part": dict, "seconds": (int, float)}
 
 
 def join(
@@ -24,6 +25,8 @@ def join(
     from learndyn.records import load
     from learndyn.studies import parts
 
+    if pathlib.Path(out).resolve() in {pathlib.Path(folder).resolve() for folder in folders}:
+        raise ValueError(f"--out: got {out!r}, the folder of a part; allowed is another folder")
     origins = [_read(pathlib.Path(folder)) for folder in folders]
     for folder, origin in zip(folders, origins, strict=True):
         for name in _SAME:
@@ -51,7 +54,20 @@ def _read(folder: pathlib.Path) -> dict[str, Any]:
     origin = read(path)
     with naming(path):
         # A tree is there only where the commit was stated, and not asked of git.
-        return {name: origin[name] for name in (*_SAME, *_OWN) if name != "tree" or name in origin}
+        names = [name for name in (*_SAME, *_OWN) if name != "tree" or name in origin]
+        found = {name: origin[name] for name in names}
+        wrong = [name for name, kind in _TYPES.items() if not isinstance(found[name], kind)]
+        if not wrong and not (found["part"] and all(map(_listed, found["part"].values()))):
+            wrong = ["part"]
+        if wrong:
+            raise TypeError(f"{wrong[0]} is {found[wrong[0]]!r}")
+    return found
+
+
+def _listed(values: Any) -> bool:
+    """Whether they are what JSON makes of the values of a part."""
+    some = isinstance(values, list) and bool(values)
+    return some and all(isinstance(value, str | int | float) for value in values)
 
 
 def _whole(origins: Sequence[dict[str, Any]]) -> Request:
@@ -65,10 +81,17 @@ def _whole(origins: Sequence[dict[str, Any]]) -> Request:
         got = "parts of another version of the study"
         raise ValueError(f"{first['study']}: got {got}; allowed are parts of this one")
     tuples = {n: tuple(v) if isinstance(v, list) else v for n, v in first["params"].items()}
+    if unknown := sorted(set(tuples) - {field.name for field in dataclasses.fields(request.own)}):
+        known = ", ".join(field.name for field in dataclasses.fields(request.own))
+        raise ValueError(f"params: got {unknown[0]!r}; allowed are {known}")
     params = dataclasses.replace(request.own, **tuples)
     # Values of the preset that no part has were not run; the joined parameters say so.
     for name in first["part"]:
         there = {value for origin in origins for value in origin["part"][name]}
+        whole = parts.values(request.module, params, name)
+        if foreign := [value for value in there if value not in whole]:
+            listed = ", ".join(map(str, whole))
+            raise ValueError(f"part {name}: got {foreign[0]!r}; allowed are values among {listed}")
         params = parts.restricted(params, name, there)
     return dataclasses.replace(request, params=params)
 

@@ -56,6 +56,8 @@ def sweep(
             "sweep: got none or several; allowed is one of a study, --resume STORE and "
             "--status STORE"
         )
+    if out and not parts:
+        raise ValueError(f"--out: got {out!r} without --parts; allowed are both, or neither")
     with _extra():
         from learndyn import sweeping
     if status:

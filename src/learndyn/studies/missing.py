@@ -1,9 +1,11 @@
-"""Which figures have no current result at the paper's size, and the reasons kept for that.
+"""Which studies have no current result at the paper's size, or no replication, and why.
 
-The reasons are in `missing.toml`, in the folder of kept results: for each study, what is missing
-(a panel, a data set, a part of the size) and why, such as files that nobody has or hours of work.
+The reasons are in files in the folder of kept results, `missing.toml` and `unreplicated.toml`: for
+each study, what is missing (a panel, a data set, a part of the size; keys) and why, such as files
+that nobody has or hours of work.
 """
 
+import dataclasses
 import pathlib
 import tomllib
 from collections.abc import Collection, Mapping
@@ -12,16 +14,17 @@ from typing import Any
 from learndyn.studies import papers, registry
 from learndyn.studies.results import naming
 
-FILE = "missing.toml"
+FILE, REPLICATIONS = "missing.toml", "unreplicated.toml"
+KEYS = 20  # of a replication that measures rates
 
 
-def reasons(folder: pathlib.Path) -> dict[str, dict[str, str]]:
-    """Study → what is missing → why, as the file in a folder of kept results has it.
+def reasons(folder: pathlib.Path, file: str = FILE) -> dict[str, dict[str, str]]:
+    """Study → what is missing → why, as a file in a folder of kept results has it.
 
     Raises:
         ValueError: for a file that is no such table, or names a study that there is not.
     """
-    path = folder / FILE
+    path = folder / file
     if not path.exists():
         return {}
     with naming(path):
@@ -52,10 +55,40 @@ def unsettled(
     Returns:
         Names of studies.
     """
-    ours = [name for name in registry.names() if papers.is_ours(name.partition("/")[0])]
     whole = {
         name
         for name, result in results.items()
         if result["preset"] == "paper" and result.get("differs") == {}
     }
-    return [name for name in ours if name not in whole & set(current) & set(clean)]
+    return [name for name in _ours() if name not in whole & set(current) & set(clean)]
+
+
+def unreplicated(
+    replications: Mapping[str, Mapping[str, Any]], current: Collection[str], clean: Collection[str]
+) -> list[str]:
+    """Our studies with a key whose quick preset has no current replication from a clean commit.
+
+    Args:
+        replications: study → content of its kept `replication.json`.
+        current: studies whose replication is current or confirmed.
+        clean: studies whose replication is from a clean commit.
+
+    Returns:
+        Names of studies.
+    """
+    enough = {
+        name
+        for name, each in replications.items()
+        if each["preset"] == "quick" and each.get("differs") == {} and len(each["runs"]) >= KEYS
+    }
+    done = enough & set(current) & set(clean)
+    return [name for name in _ours() if name not in done and _has_key(name)]
+
+
+def _ours() -> list[str]:
+    return [name for name in registry.names() if papers.is_ours(name.partition("/")[0])]
+
+
+def _has_key(study: str) -> bool:
+    quick = registry.find(study).PRESETS["quick"]
+    return "key" in {field.name for field in dataclasses.fields(quick)}

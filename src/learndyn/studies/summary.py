@@ -8,7 +8,7 @@ in `notes.md`, in the same folder or in the paper's folder.
 import pathlib
 import re
 import subprocess
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from learndyn.studies import missing, registry
@@ -38,6 +38,11 @@ has changed, and the claims that differ are listed below. A commit marked * had 
 not committed; one in parentheses is not in the history.
 """
 
+MISSING = "Figures, panels and sizes without a current result of the preset `paper`, and why."
+UNREPLICATED = f"""Quick presets whose rates are planned, or known from fewer than {missing.KEYS} \
+keys: no current replication at so many keys, from a clean commit, is kept. A time is that of one \
+key on one core."""
+
 
 def kept(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
     """Reads the `claims.json` of all kept results.
@@ -51,10 +56,12 @@ def kept(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
     Raises:
         ValueError: for a file that `learndyn run` did not write.
     """
-    results = {
-        f"{path.parent.parent.name}/{path.parent.name}": read(path)
-        for path in folder.glob(f"*/*/{CLAIMS}")
-    }
+    return _contents(folder, CLAIMS)
+
+
+def _contents(folder: pathlib.Path, file: str) -> dict[str, dict[str, Any]]:
+    paths = folder.glob(f"*/*/{file}")
+    results = {f"{path.parent.parent.name}/{path.parent.name}": read(path) for path in paths}
     return {name: results[name] for name in sorted(results, key=order)}
 
 
@@ -97,21 +104,22 @@ def written(folder: pathlib.Path) -> str:
     results, ages = kept(folder), standings(folder)
     parts = [HEAD, _studies(folder, results, ages)]
     sections = {
-        "What is missing": list(_missing(folder)),
+        "What is missing": list(_missing(folder, missing.FILE, MISSING)),
         "What fails": list(_rows(folder, results, "fails", "listed", "not listed")),
         "What is open": list(_rows(folder, results, "open", "why_open", UNKNOWN)),
         "What has changed since": list(_changes(ages)),
-        "Replication at fresh keys": list(_replications(folder, results)),
+        "Replication at fresh keys": list(_replications(folder)),
+        "What is not replicated": list(_missing(folder, missing.REPLICATIONS, UNREPLICATED)),
         "Notes": list(_notes(folder)),
     }
     parts += ["\n".join([f"## {title}\n", *lines]) for title, lines in sections.items() if lines]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
-def _missing(folder: pathlib.Path) -> Iterator[str]:
-    found = missing.reasons(folder)
+def _missing(folder: pathlib.Path, file: str, head: str) -> Iterator[str]:
+    found = missing.reasons(folder, file)
     if found:
-        yield "Figures, panels and sizes without a current result of the preset `paper`, and why.\n"
+        yield f"{head}\n"
         yield "| study | what | why |"
         yield "|---|---|---|"
     for name in sorted(found, key=order):
@@ -214,21 +222,31 @@ def _rows(
                     yield f"- {name}, {row['kind']}: {claim}. *{row.get(reason) or missing}*"
 
 
-def _replications(folder: pathlib.Path, names: Iterable[str]) -> Iterator[str]:
-    for name in names:
-        path = folder / name / FILE
-        if path.exists():
-            kept = read(path)
-            each = _standing(folder, name, kept)
-            age = "" if each.current else f", {each.text}"
-            with naming(path):
-                yield f"{name}, preset {kept['preset']}, {len(kept['runs'])} keys{age}:\n"
-                yield "| claim | kind | held | 95 % interval | promised | verdict |"
-                yield "|---|---|---|---|---|---|"
-                renamed = new_names(folder / name)
-                rows = (Row(**row) for row in kept["table"])
-                yield from (_replicated(row, renamed.get(row.name, row.name)) for row in rows)
-                yield ""
+def replications(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
+    """Study → content of its kept `replication.json`; some have no other kept result."""
+    return _contents(folder, FILE)
+
+
+def unreplicated(folder: pathlib.Path) -> list[str]:
+    """Our studies with a key that have no current and clean replication at enough keys."""
+    found, history = replications(folder), known_commits(folder)
+    current = [name for name, each in found.items() if _standing(folder, name, each).current]
+    clean = [name for name, each in found.items() if clean_commit(each, history)]
+    return missing.unreplicated(found, current, clean)
+
+
+def _replications(folder: pathlib.Path) -> Iterator[str]:
+    for name, kept in replications(folder).items():
+        each = _standing(folder, name, kept)
+        age = "" if each.current else f", {each.text}"
+        with naming(folder / name / FILE):
+            yield f"{name}, preset {kept['preset']}, {len(kept['runs'])} keys{age}:\n"
+            yield "| claim | kind | held | 95 % interval | promised | verdict |"
+            yield "|---|---|---|---|---|---|"
+            renamed = new_names(folder / name)
+            rows = (Row(**row) for row in kept["table"])
+            yield from (_replicated(row, renamed.get(row.name, row.name)) for row in rows)
+            yield ""
 
 
 def _replicated(row: Row, name: str) -> str:

@@ -17,3 +17,12 @@ def surely_below(sentence: Sentence, values: Any, bound: float, **fields: Any) -
 def surely_above(sentence: Sentence, values: Any, bound: float, **fields: Any) -> Claim:
     """The mean over seeds is above a bound; see `surely_below`."""
     return sentence.format(**fields).at_least(intervals.of_mean(values, "seeds"), bound)
+
+
+def least_below(sentence: Sentence, values: Any, bound: float) -> Claim:
+    """The least of several means over seeds is below a bound.
+
+    Their intervals hold together: the least was chosen by the same seeds.
+    """
+    least = intervals.of_mean(values, "seeds", over="seed", which="least")
+    return sentence.at_most(least, bound)

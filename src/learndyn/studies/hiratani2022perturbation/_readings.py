@@ -101,11 +101,12 @@ def end_gap(plain: xr.DataArray, kept: xr.DataArray) -> xr.DataArray:
     return (end(kept) - end(plain)).max([d for d in plain.dims if d not in ("seed", "step")])
 
 
-def best_decay(test: xr.DataArray) -> xr.DataArray:
-    """Of curves (cure, seed, step) those of the decay with the least mean error at the end."""
+def decay_gaps(test: xr.DataArray) -> xr.DataArray:
+    """`end_gap` of every decay, of curves (cure, seed, step) with and without."""
+    plain = test.sel(cure="neither", drop=True)
     decays = [cure for cure in test["cure"].values if str(cure).startswith("decay")]
-    last = test.isel(step=-1).sel(cure=decays).mean("seed")
-    return test.sel(cure=decays[int(np.argmin(last.values))], drop=True)
+    gaps = [end_gap(plain, test.sel(cure=cure, drop=True)) for cure in decays]
+    return xr.concat(gaps, "decay")
 
 
 def draw_plane(axis: Axes, curves: xr.Dataset, title: str, **scale: str) -> None:

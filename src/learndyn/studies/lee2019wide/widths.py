@@ -34,7 +34,7 @@ TITLE = "Trained networks of finite width against their limit of infinite width"
 DIFFERS = "the setting is our own: erf networks on 32 images of two classes, widths 32 to 4096"
 SOURCE = "convergence to the limit at the rate width^(−1/2)"
 HALF = Tolerance(0.1, "a relative correction m^(−1/2), coefficient one, from m = 32 on")
-WHOLE = Tolerance(0.25, "a relative correction of 20/m from m = 32 on")
+WHOLE = Tolerance(0.25, "half of the way between −1 and −1/2: which of the two it is")
 CLAIMS = {
     "kernel": claim("exponent over m of the distance of a network's initial kernel from the limit",
                     SOURCE, within=HALF),
