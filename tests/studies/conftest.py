@@ -30,6 +30,7 @@ LONG = {
     "curvature2020linear/figS1",
     "curvature2020linear/figS2",
     "curvature2020linear/stability",
+    "hiratani2022perturbation/approximations",
     "hiratani2022perturbation/equations",
     "hiratani2022perturbation/figS1",
     "hiratani2022perturbation/figS2",

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import learndyn as ld
 from learndyn.studies.claims import claim
 from learndyn.studies.statistics import slopes
-from learndyn.studies.zhu2024catapults import alignment_scatter
+from learndyn.studies.zhu2024catapults import alignment_scatter, fig4_8
 from learndyn.studies.zhu2024catapults._cases import full_rank_task, polynomial_task
 from learndyn.studies.zhu2024catapults._descent import descent, descents
 from learndyn.studies.zhu2024catapults._features import STOP, best, fully_connected
@@ -40,6 +41,35 @@ def test_nothing_follows_a_stage_in_which_descent_diverges():
     assert np.isfinite(found["test"]).all() and np.isfinite(found["train_curve"][0]).all()
     alone = descent(task, model, 100 * float(found["rate"][0]) / 0.5, (40, 40))
     assert alone["diverged"] and np.isnan(alone["train_curve"][-1])
+
+
+def test_each_task_is_raised_at_its_own_steps():
+    quick, paper = fig4_8.PRESETS["quick"], fig4_8.PRESETS["paper"]
+    assert {fig4_8.lengths_of(quick, name) for name in quick.tasks} == {(40, 60, 60, 240)}
+    assert fig4_8.lengths_of(paper, "rank2") == (50, 100, 70, 380)
+    assert fig4_8.lengths_of(paper, "fashion") == (6, 14, 10, 570)
+    assert {sum(fig4_8.lengths_of(paper, name)) for name in paper.tasks} == {600}
+
+
+@pytest.mark.slow
+def test_short_stages_are_read_as_often_as_long_ones():
+    task = polynomial_task("rank2", 8, 20, 10, 0)
+    model = fully_connected(task, 2, 16, 0)
+    found = descents(task, model, (0.5, 0.25), (6, 30))
+    steps, loss = found["steps"].values, found["train_curve"].values
+    assert steps.shape == (2, 61) and steps.max() == 36
+    np.testing.assert_array_equal(steps[:, :31].max(axis=1), 6)
+    np.testing.assert_array_equal(loss[0, :31], loss[1, :31])  # until the rate changes at step 6
+    assert np.all(loss[0, 31:] != loss[1, 31:])
+    # The same descent, step by step.
+    slow, fast = (ld.GradientDescent(float(rate)) for rate in found["rate"].values[::-1])
+    now = model.weights
+    for number in range(1, 9):
+        system = ld.System(task.data, model.network, fast if number <= 6 else slow)
+        now = ld.update(system, now)
+    at = np.flatnonzero(steps[1] == 8)
+    residual = model.network(now, task.data.x) - task.data.y
+    np.testing.assert_allclose(loss[1, at], np.mean(np.square(residual)), rtol=1e-4)
 
 
 def test_slopes_and_orders():

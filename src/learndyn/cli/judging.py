@@ -71,7 +71,6 @@ def judge(
     Returns:
         The exit code: 1 if a claim fails that is not listed, or a listed one holds.
     """
-    from learndyn.plotting import style
     from learndyn.records import save
     from learndyn.records.schema import Stopwatch
     from learndyn.runtime.progress import reporting
@@ -95,8 +94,8 @@ def judge(
         origin |= {"seconds": watch.seconds(), **(more or {})}
         text = results.to_json(origin, claims, listed)
         write("claims.json", lambda path: path.write_text(text, encoding="utf-8"))
-        with blaming(differs), style():
-            figure = module.draw(data)
+        with blaming(differs):
+            figure = registry.draw(module, data)
             # Ticks that cannot be placed raise an error only here, not in `draw`.
             figure.draw_without_rendering()
         write("figure.png", lambda path: figure.savefig(path))

@@ -11,7 +11,12 @@ import matplotlib
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from matplotlib.ticker import LogFormatter, LogFormatterSciNotation, NullFormatter
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogFormatter,
+    LogFormatterSciNotation,
+    NullFormatter,
+)
 
 from learndyn.plotting.mathematics import mathematics
 
@@ -62,6 +67,7 @@ class StyledFigure(Figure):
                 text.set_text(mathematics(text.get_text()))
             for axis in self.findobj(Axis):
                 label_decades(axis)
+                _set_named_ticks(axis)
             super().draw(renderer)
 
     def savefig(self, *args: Any, **options: Any) -> None:
@@ -77,6 +83,20 @@ class StyledFigure(Figure):
         self.savefig(content, format="png", dpi=200)
         width, height = (round(100 * inches) for inches in self.get_size_inches())
         return content.getvalue(), {"width": width, "height": height}
+
+
+def _set_named_ticks(axis: Any) -> None:
+    """Sets tick labels that were given as texts as mathematics: axes write them anew when drawn."""
+    formatter = axis.get_major_formatter()
+    if type(formatter) is FuncFormatter:
+        axis.set_major_formatter(_Mathematics(formatter))
+
+
+class _Mathematics(FuncFormatter):
+    """The texts of another formatter as mathematics."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return mathematics(self.func(x, pos))
 
 
 class _Plain(LogFormatterSciNotation):

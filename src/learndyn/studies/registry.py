@@ -105,6 +105,14 @@ def compute(study: Study, params: Any, report: Report, generator: str = GENERATO
         return study.compute(params, report)
 
 
+def draw(study: Study, data: "xr.Dataset") -> "Figure":
+    """The figure of a study, in the style of this package: colours are looked up as it is drawn."""
+    from learndyn.plotting import style
+
+    with style():
+        return study.draw(data)
+
+
 def title(name: str) -> str:
     """The `TITLE` of a study."""
     if text := constant(name, "TITLE"):

@@ -22,7 +22,7 @@ study = registry.find("{name}")
 data = registry.compute(study, study.PRESETS["quick"], lambda done: None)
 for claim in study.check(data):
     print(claim.status, claim.statement)
-study.draw(data).savefig("figure.png")
+registry.draw(study, data).savefig("figure.png")
 """
 STATUSES = ("holds", "fails", "open")
 TITLES = {"claim": "Claims", "erratum": "Errata", "finding": "Findings", "theorem": "Theorems"}
@@ -65,7 +65,7 @@ class Studies(AbstractPage):
 
     def train(self, values: Values, training: Training, folders: Mapping[str, str]) -> Result:
         name = _known(values["study"], _names())
-        from learndyn.studies.registry import fails
+        from learndyn.studies.registry import draw, fails
         from learndyn.studies.results import to_json
 
         study, data = _computed(name, training.progress, cancel=training.cancel)
@@ -75,7 +75,7 @@ class Studies(AbstractPage):
         reason = f"quick preset of {name}: " + ", ".join(f"{s} {n}" for s, n in counts.items())
         verdict = "no claim fails" if not bad else "a claim fails"
         view = _about(name, f"quick preset of {name}, run here")
-        view.pictures.append(Picture(_inline(study.draw(data)), f"figure of {name}"))
+        view.pictures.append(Picture(_inline(draw(study, data)), f"figure of {name}"))
         view.tables += list(_claims(json.loads(to_json({}, claims, fails(study, "quick")))))
         return Result(verdict, "; ".join([reason, *bad]), {"data": data}, view)
 
@@ -86,9 +86,9 @@ class Studies(AbstractPage):
         return [path for path in (folder / name for name in FILES) if path.is_file()]
 
     def figure(self, values: Values, records: Mapping[str, "xr.Dataset"]) -> "Figure | None":
-        from learndyn.studies.registry import find
+        from learndyn.studies.registry import draw, find
 
-        return find(values["study"]).draw(records["data"])
+        return draw(find(values["study"]), records["data"])
 
     def _detail(self, view: View, study: str, names: list[str], folders: Mapping[str, str]) -> None:
         name = _known(study, names)

@@ -16,7 +16,9 @@ from learndyn.studies.zhu2024catapults._features import (
     with_weights,
 )
 
-CLOSE, FAR = 20, 10  # readings of a stage: after each of the first steps, then spread out
+# Readings of a stage: after each of the first steps, then spread out. A stage of fewer steps is
+# read at its last one again, so that all histories have the same length.
+CLOSE, FAR = 20, 10
 READ = "train", "validation", "test", "alignment"  # NaN once a run has diverged
 
 
@@ -54,7 +56,9 @@ def descent(task: Task, model: ld.Model, rate: float, lengths: Sequence[int]) ->
 
 def _reported(run: xr.Dataset) -> xr.Dataset:
     """What `best` returns, catapults counted by spikes of the loss, and the histories."""
-    kept, loss, steps = best(run), run["train"].values, run["step"].values
+    kept = best(run)
+    steps, once = np.unique(run["step"].values, return_index=True)
+    loss = run["train"].values[once]
     spikes = ld.analysis.find_catapults(loss[np.isfinite(loss)]).spikes
     number = sum(steps[each.onset] < float(kept["step"]) for each in spikes)
     curves = {"steps": run["step"], "train_curve": run["train"], "curve": run["validation"]}
@@ -71,13 +75,16 @@ def _stages(
     """Stages at one rate, as one run: what was read, and the weights by reading."""
     steps = np.zeros(1)
     for length in lengths:
-        far = np.rint(np.linspace(CLOSE, length, FAR + 1))[1:]
-        steps = np.concatenate([steps, steps[-1] + np.arange(1.0, CLOSE + 1), steps[-1] + far])
+        close = np.minimum(np.arange(1.0, CLOSE + 1), length)
+        far = np.rint(np.linspace(close[-1], length, FAR + 1))[1:]
+        steps = np.concatenate([steps, steps[-1] + close, steps[-1] + far])
     if model is None:
         blank = {name: ("reading", np.full(len(steps), np.nan)) for name in READ}
         return xr.Dataset({**blank, "step": ("reading", steps)}), np.zeros((len(steps), 0))
     read = {"weights": flat, **(probes or {})}
-    run = course(task, model, ld.GradientDescent(rate), steps, key=0, probes=read)
+    once, which = np.unique(steps, return_inverse=True)
+    run = course(task, model, ld.GradientDescent(rate), once, key=0, probes=read)
+    run = run.isel(reading=which)
     return run.drop_vars("weights"), run["weights"].values
 
 

@@ -1,6 +1,6 @@
 """Panels that several figures share."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ def against_batches(axes: Sequence[Axes], data: xr.Dataset, test: str, color: st
     axes[2].set_yscale("symlog", linthresh=1)  # some counts are 0
     axes[2].set_ylim(bottom=-0.5)
     curves(axes[3], data, "batch", ("epoch", "curve"), "b = {}")
-    axes[3].set(xscale="symlog", xlabel="epochs", ylabel="validation loss (one seed)")
+    axes[3].set(xscale="symlog", xlabel="epochs", ylabel="validation loss")
 
 
 def curves(
@@ -57,15 +57,13 @@ def eigenspaces(axis: Axes, run: xr.Dataset, control: xr.Dataset, top: str) -> N
     axis.set(xlabel="steps", ylabel="loss; ‖K‖ / initial", yscale="log", xlim=(0, time[-1]))
 
 
-def panel_figure(
-    data: xr.Dataset, known: Mapping[str, Panel], top: Callable[[str], str], height: float
-) -> Figure:
+def panel_figure(data: xr.Dataset, known: Mapping[str, Panel], top: str, height: float) -> Figure:
     """`eigenspaces` of each panel's first seed, at the large rate and with its control."""
     figure, axes = panels(data.sizes["panel"], columns=3, size=(3.6, height))
     for axis, name in zip(axes, map(str, data["panel"].values), strict=True):
         one, panel = data.sel(panel=name).isel(seed=0), known[name]
         large, control = one.isel(rate=0), one.isel(rate=1)
-        eigenspaces(axis, large, control, top(name))
+        eigenspaces(axis, large, control, top)
         axis.set_ylim(1e-3, 2 * float(large["loss"].max().clip(1, 100)))
         equal = "up to" if name == "cyclical" else "="
         multiple, critical = float(large["multiple"]), float(one["critical"])

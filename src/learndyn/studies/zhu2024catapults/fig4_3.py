@@ -139,8 +139,9 @@ def _case(params: Params, name: str) -> training.Trained:
 
 def draw(data: xr.Dataset) -> Figure:
     """For each panel the first seed: the loss, its two parts, ‖K‖, and the control."""
-    top = lambda name: data.attrs["s"] * (10 if "classes" in name else 1)
-    return panel_figure(data, PANELS, lambda name: f"top {top(name)} eigenspaces", 3.4)
+    s = data.attrs["s"]
+    top = f"top {s} eigenspaces ({10 * s} of ten classes)"  # one entry of the shared legend
+    return panel_figure(data, PANELS, top, 3.4)
 
 
 @with_rates

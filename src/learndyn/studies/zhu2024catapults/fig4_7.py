@@ -163,7 +163,7 @@ def _case(params: Params, name: str, kind: str) -> training.Trained:
 
 def draw(data: xr.Dataset) -> Figure:
     """For each panel the first seed: the loss, its two parts, ‖K‖, and the control."""
-    return panel_figure(data, PANELS, lambda name: "top eigendirection", 3.2)
+    return panel_figure(data, PANELS, "top eigendirection", 3.2)
 
 
 @with_rates

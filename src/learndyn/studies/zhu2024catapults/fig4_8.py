@@ -1,14 +1,15 @@
 """Fig. 4.8 with C.13-C.17: several catapults in gradient descent, alignment and test error.
 
 The rate of full-batch descent is raised k times and then stays; all runs have the same number of
-steps. Rates are the first three raises of App. C.6 in units of the initial η_crit: for two layers
-those of rank 2 over 6.2, for four layers those of Fig. 4.4; App. C.6 has own rates for each task.
+steps. Raises are the first three of App. C.6, in the preset `paper` at the steps that it states
+for the task. Rates are in units of the initial η_crit: for two layers those of rank 2 over 6.2, for
+four layers those of Fig. 4.4; App. C.6 has own rates for each task.
 Targets are scaled to variance 1. Catapults are spikes of the training loss up to the smallest
 validation loss. A trend is the mean of slopes against k, one per seed. Near-zero weights (Fig.
 C.14) have the standard deviation 0.1, and the last rate of the others, since the thesis prints
-none. The full-rank task of Fig. C.17 has the size of the thesis in all presets; steps between
-raises are those of rank 2 for all tasks. The quick preset has smaller tasks, and scikit-learn's
-digits, odd or even, as the real one; SVHN-2 and CelebA are not run.
+none. The full-rank task of Fig. C.17 has the size of the thesis in all presets. The quick preset
+has smaller tasks, all raised at the same steps, and scikit-learn's digits, odd or even, as the real
+one; SVHN-2 and CelebA are not run.
 
 Notes: docs/results/zhu2024catapults/fig4_8/notes.md.
 """
@@ -33,13 +34,21 @@ from learndyn.studies.zhu2024catapults._ordering import positive, trend
 
 TITLE = "Catapults in descent: AGOP alignment and test error against their number"
 DIFFERS = (
-    "3 raises at steps 50, 150, 220 for all tasks, the first 3 of 6 at rank 2; targets of "
-    "variance 1, no biases; all ten classes of USPS and Fashion-MNIST; SVHN-2 and CelebA not "
+    "3 raises, the first 3 of 6 at rank 2 and of 4 at full rank, rates in units of η_crit; targets "
+    "of variance 1, no biases; all ten classes of USPS and Fashion-MNIST; SVHN-2 and CelebA not "
     "run"
 )
 SOURCES = {"rank2": "Fig. 4.8 (a)", "rank4": "Fig. C.16 (a)"}
 NOT_RUN = {"SVHN-2": "Fig. 4.8 (c)", "CelebA": "Fig. 4.8 (d)"}
 SHARES = {True: (0.5, 1.3, 2.6, 4.8), False: (0.5, 1.67, 2.78, 4.17)}  # by whether shallow
+RAISED = {  # the steps at which App. C.6 raises the rates of a task
+    "rank2": (50, 150, 220),
+    "rank3": (20, 60, 80),
+    "rank4": (50, 75, 110),
+    "full": (30, 120, 180),
+    "usps": (10, 30, 45),
+    "fashion": (6, 20, 30),
+}
 NEAR_ZERO = 0.1  # standard deviation of the weights
 CLAIMS = {
     "test": claim("{task}: the test error falls with the number of raises: mean slope",
@@ -68,10 +77,14 @@ FAILS = {"quick": {CLAIMS["full test"].statement: _FULL}}
 
 @dataclasses.dataclass(frozen=True)
 class Params(Sizes):
-    """Tasks, steps between raises of the rate, and seeds."""
+    """Tasks, steps between raises of the rate, and seeds.
+
+    With `own`, each task is raised at its steps in `RAISED`, and `lengths` add up to all steps.
+    """
 
     tasks: tuple[str, ...] = ("rank2", "rank4", "full", "digits")
     lengths: tuple[int, ...] = (40, 60, 60, 240)
+    own: bool = False
     seeds: int = 6
     key: int = 0
 
@@ -80,7 +93,7 @@ PARTS = {"tasks": "task", "seeds": "seed"}
 PRESETS = {
     "quick": Params(),
     "paper": Params(
-        **dataclasses.asdict(FEWER), seeds=5, lengths=(50, 100, 70, 380),
+        **dataclasses.asdict(FEWER), seeds=5, lengths=(50, 100, 70, 380), own=True,
         tasks=("rank2", "rank3", "rank4", "full", "usps", "fashion"),
     ),
 }  # fmt: skip
@@ -94,16 +107,25 @@ def compute(params: Params, report: Report) -> xr.Dataset:
 
 def _run(params: Params, name: str, seed: int) -> xr.Dataset:
     task, model = drawn_case(name, params, seed)
-    run = descents(task, model, SHARES[name in _cases.SHALLOW], params.lengths)
+    lengths = lengths_of(params, name)
+    run = descents(task, model, SHARES[name in _cases.SHALLOW], lengths)
     near = {"near_zero_test": np.nan, "near_zero_alignment": np.nan}
     if name == "rank2":
         small = _cases.model_of(name, task, params, seed, gain=NEAR_ZERO)
-        one = descent(task, small, float(run["rate"][-1]), params.lengths)
+        one = descent(task, small, float(run["rate"][-1]), lengths)
         near = {f"near_zero_{each}": float(one[each]) for each in ("test", "alignment")}
     agop = ld.probes.agop(model, task.data.x)
     start = float(ld.probes.alignment(agop, task.reference))
     about = {"title": task.name, "batch": len(task.data.x), "accuracy": task.accuracy}
     return run.assign({**about, "start": start, **near})
+
+
+def lengths_of(params: Params, name: str) -> tuple[int, ...]:
+    """The steps of the stages of a task."""
+    if not params.own:
+        return params.lengths
+    ends = 0, *RAISED[name], sum(params.lengths)
+    return tuple(np.diff(ends).tolist())
 
 
 def draw(data: xr.Dataset) -> Figure:

@@ -120,9 +120,11 @@ def draw(data: xr.Dataset) -> Figure:
         against_batches(four, one, test, f"C{row}")
         title, accuracy = str(one["title"].values.flat[0]), float(one["accuracy"].values.flat[0])
         title += f", reference {accuracy:.1%}" if np.isfinite(accuracy) else ""
-        four[0].set_title(title.replace(", ", "\n", 1), fontsize=7, loc="left")
+        parts = title.split(", ")  # two lines are as wide as a panel
+        lines = ", ".join(parts[:2]), ", ".join(parts[2:])
+        four[0].set_title("\n".join(filter(None, lines)), fontsize=7, loc="left")
     shared_legend(axes, {"mean of seeds": {"color": "0.3", "marker": "o", "ls": "-"}})
-    figure.suptitle(f"{data.attrs['size']}; thin: single seeds", fontsize=9)
+    figure.suptitle(f"{data.attrs['size']}; thin: single seeds; d, h, …: one seed", fontsize=9)
     return figure
 
 

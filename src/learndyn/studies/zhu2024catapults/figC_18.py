@@ -74,7 +74,7 @@ def draw(data: xr.Dataset) -> Figure:
     """Alignment, test loss and catapults against the batch size; validation losses."""
     figure, axes = panels(4, size=(3.6, 2.8))
     against_batches(axes, data, "test loss / variance")
-    title = f"x₁x₂, standard parameterisation, {data.attrs['size']}; thin: single seeds"
+    title = f"x₁x₂, standard parameterisation, {data.attrs['size']}; thin: single seeds; d: one"
     figure.suptitle(title, fontsize=9)
     return figure
 
