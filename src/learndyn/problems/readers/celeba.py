@@ -47,11 +47,11 @@ def celeba(
     first = _face(root / FOLDER / names[0], small)
     check_fits(FOLDER, first.nbytes * len(names))
     pixels = np.empty((len(names), *first.shape), np.uint8)
-    for place, name in zip(pixels, names, strict=True):
+    for i, name in enumerate(names):
         face = _face(root / FOLDER / name, small)
         if face.shape != first.shape:
             raise ValueError(f"{name}: has shape {face.shape}; allowed is {first.shape}")
-        place[...] = face
+        pixels[i] = face
     name = f"CelebA by {attribute}, {len(names)} images"
     return Images(pixels, labels, name, _training(root, names))
 
