@@ -75,6 +75,20 @@ def test_momentum_and_changing_rates_are_matrix_products(name):
     np.testing.assert_allclose(later.test_output_variance[1], np.diag(two.covariance[0])[6:])
 
 
+def test_hundreds_of_steps_keep_their_digits():
+    """Iterated from a state that moves, near the critical rate, where rounding must not grow."""
+    at = lambda rate: wide(ld.GradientDescent(rate, momentum=0.7))
+    system = at(0.9 * ld.theory_of(at(RATE)).landmarks()["critical_learning_rate"])
+    theory, first = ld.theory_of(system), ld.start(system).state
+    record = ld.solve(system, [400], start=ld.start(system, state=theory.advance(first)))
+    known = theory.dynamics("full").closed_form(first, np.array([401]))
+    assert record.attrs["method"] == "iterated map"
+    variance = np.diag(known.covariance[0])
+    # 400 roundings of covariances of order 1.
+    np.testing.assert_allclose(record.test_output_variance[0], variance[6:], atol=1e-12)
+    np.testing.assert_allclose(record.output_variance[0], variance[:6], atol=1e-12)
+
+
 def test_momentum_makes_a_flow_faster():
     rule = ld.GradientDescent(RATE, momentum=0.75)
     fast, slow = wide(rule), wide()
