@@ -8,6 +8,7 @@ import pytest
 import learndyn as ld
 from learndyn.explorer.controls import Choice, Slider
 from learndyn.explorer.pages import PAGES
+from learndyn.explorer.server import MOST_FILE
 
 EVENTS = pathlib.Path(__file__).parents[1] / "records" / "written_by_torch.tfevents"
 # Small, as all of it is computed twice: by the page, and by its code.
@@ -155,6 +156,16 @@ def test_files_that_are_cut_off(look, tmp_path):
     look.page.set_input_files("#c-file", tmp_path / "events.out.tfevents.1.a.0")
     look.until("learndyn.settled && learndyn.view.charts.length > 0")
     assert "cut off" in look.page.inner_text("#parts")
+
+
+def test_a_file_that_is_too_large_is_refused(look, tmp_path):
+    look.go("#log")
+    with open(tmp_path / "large.csv", "wb") as file:
+        file.truncate(MOST_FILE + 1)
+    look.page.set_input_files("#c-file", tmp_path / "large.csv")
+    look.until("document.querySelector('#error').textContent.startsWith('large.csv: ')")
+    assert "too large" in look.page.inner_text("#error")
+    look.complaints.clear()  # the browser's own, about what was refused
 
 
 def saved_by(look, folder):

@@ -41,9 +41,9 @@ const fromAddress = () => {
 const remember = () => history.replaceState(null, "", state());
 
 // -- asking ------------------------------------------------------------------------------------
-const controls = new Controls(at("controls"), problem => {
-  if (problem && !(problem in page.controls)) at("error").textContent = problem;
-  else ask(problem);
+const controls = new Controls(at("controls"), (name, problem) => {
+  if (problem) at("error").textContent = problem;
+  else ask(name);
 });
 
 function ask(name) {  // at most one question per frame
