@@ -92,15 +92,17 @@ def test_a_page_of_files(look, name):
         assert "cell=0%2C+0" in look("location.hash")
         curve = np.array(look("learndyn.charts[0].drawn.series[0].y"), float)
         np.testing.assert_allclose(curve, 0.1 * np.exp(-np.arange(5.0)), rtol=1e-6)
-        assert look("[...document.querySelectorAll('table.heat [aria-current]')].length") == 1
+        current = "document.querySelector('table.heat [aria-current]')"
+        assert look(f"document.activeElement === {current} && {current}.textContent === '0.00183'")
 
 
 def test_one_can_go_back_from_a_study(look):
     look.go("#studies?verdict=all&search=worschech")
     rows = "document.querySelectorAll('tbody tr').length"
     count = look(rows)
-    look.page.click("tbody tr:nth-child(3) button")
+    look.page.click("tbody tr:last-child button")
     look.until("learndyn.settled && location.hash.includes('study=worschech')")
+    assert look("scrollY") == 0 and look("document.activeElement.id") == "main"
     look.page.go_back()
     look.until(f"learndyn.settled && {rows} === {count}")
     assert look.page.input_value("#c-search") == "worschech"
