@@ -80,7 +80,7 @@ function endRun() {
 }
 
 function idle() {
-  at("train").disabled = false;
+  at("train").disabled = at("files").disabled = !ready;
   at("stop").disabled = true;
   at("progress").value = 0;
 }
