@@ -107,7 +107,7 @@ function open(values) {
 
 const go = values => {
   controls.set(values);
-  history.pushState(null, "", state());  // from which one can go back
+  if (location.hash !== state()) history.pushState(null, "", state());  // from which one can go back
   ask("lead");
 };
 
