@@ -142,6 +142,17 @@ def test_what_is_copied_twice_is_not_called_copied_for_ever(look):
     assert look.page.inner_text("#copy") == "Copy code"
 
 
+def test_a_curve_of_one_value_is_a_point_until_it_is_a_line(look):
+    look.go(SMALL + "&activation=quadratic")
+    look.move("eta", 8)
+    look.settle()
+    dots = "document.querySelectorAll('figure:first-child .swatch.dot').length"
+    assert "diverged" in look.page.inner_text("#parts") and look(dots) == 1
+    look.move("eta", 0.1)
+    look.settle()
+    assert look(dots) == 0
+
+
 def test_networks_train_on_top_of_the_theory(look, theory_of):
     look.go(SMALL)
     look.page.click("#train")

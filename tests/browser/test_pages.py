@@ -8,6 +8,7 @@ import pytest
 import learndyn as ld
 from learndyn.explorer.controls import Choice, Slider
 from learndyn.explorer.pages import PAGES
+from learndyn.explorer.server import MOST_FILE
 
 EVENTS = pathlib.Path(__file__).parents[1] / "records" / "written_by_torch.tfevents"
 # Small, as all of it is computed twice: by the page, and by its code.
@@ -91,15 +92,17 @@ def test_a_page_of_files(look, name):
         assert "cell=0%2C+0" in look("location.hash")
         curve = np.array(look("learndyn.charts[0].drawn.series[0].y"), float)
         np.testing.assert_allclose(curve, 0.1 * np.exp(-np.arange(5.0)), rtol=1e-6)
-        assert look("[...document.querySelectorAll('table.heat [aria-current]')].length") == 1
+        current = "document.querySelector('table.heat [aria-current]')"
+        assert look(f"document.activeElement === {current} && {current}.textContent === '0.00183'")
 
 
 def test_one_can_go_back_from_a_study(look):
     look.go("#studies?verdict=all&search=worschech")
     rows = "document.querySelectorAll('tbody tr').length"
     count = look(rows)
-    look.page.click("tbody tr:nth-child(3) button")
+    look.page.click("tbody tr:last-child button")
     look.until("learndyn.settled && location.hash.includes('study=worschech')")
+    assert look("scrollY") == 0 and look("document.activeElement.id") == "main"
     look.page.go_back()
     look.until(f"learndyn.settled && {rows} === {count}")
     assert look.page.input_value("#c-search") == "worschech"
@@ -155,6 +158,16 @@ def test_files_that_are_cut_off(look, tmp_path):
     look.page.set_input_files("#c-file", tmp_path / "events.out.tfevents.1.a.0")
     look.until("learndyn.settled && learndyn.view.charts.length > 0")
     assert "cut off" in look.page.inner_text("#parts")
+
+
+def test_a_file_that_is_too_large_is_refused(look, tmp_path):
+    look.go("#log")
+    with open(tmp_path / "large.csv", "wb") as file:
+        file.truncate(MOST_FILE + 1)
+    look.page.set_input_files("#c-file", tmp_path / "large.csv")
+    look.until("document.querySelector('#error').textContent.startsWith('large.csv: ')")
+    assert "too large" in look.page.inner_text("#error")
+    look.complaints.clear()  # the browser's own, about what was refused
 
 
 def saved_by(look, folder):

@@ -10,6 +10,7 @@ import urllib.request
 import numpy as np
 import tornado.httpclient
 import tornado.websocket
+from tests.browser.conftest import Explorer
 from tests.browser.promised import soon
 
 from learndyn.explorer.controls import starts
@@ -66,6 +67,18 @@ def test_raw_sockets_are_answered_in_words(look):
         said = look.page.evaluate(SAY, text)
         assert "got" in said and "allowed" in said and "\n" not in said
     look.settle()
+
+
+def test_a_page_says_that_the_server_is_gone(looking):
+    running, look = Explorer(), looking()
+    try:
+        look.open(running.address)
+        assert look.page.is_enabled("#train")
+    finally:
+        running.end()
+    look.until("document.querySelector('#state').textContent.includes('the server is gone')")
+    assert not look.page.is_enabled("#train") and not look.page.is_enabled("#files")
+    look.complaints.clear()  # the browser's own, as it tries again
 
 
 class Visitor:

@@ -8,6 +8,10 @@ export const short = value => value === null ? "none"
 
 const isDecade = v => v !== null && Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-9;
 
+// What is drawn as points: also a single value, such as before a divergence, as no line leads to it.
+const isPoints = s => s.style === "points"
+  || (["theory", "other"].includes(s.style) && s.y.filter(v => v !== null && v !== undefined).length === 1);
+
 export class Chart {
   #spec; #plot = null; #shape = ""; #runs = []; #queued = false;
 
@@ -27,6 +31,7 @@ export class Chart {
     const first = this.#spec?.title !== spec.title;
     this.#spec = spec;
     this.title.textContent = spec.title;
+    for (const [axis, box] of Object.entries(this.boxes)) box.setAttribute("aria-label", `log ${axis} of ${spec.title}`);
     if (first) for (const axis of ["x", "y"]) this.boxes[axis].checked = axes?.[axis] ?? spec[axis].log;
     this.draw();
   }
@@ -58,7 +63,7 @@ export class Chart {
     const placed = (v, style) => log.y && v <= 0 ? (style === "edge" && lowest < Infinity ? lowest : null) : v;
     const clean = s => keep.map(i => s.y[i] === null || s.y[i] === undefined ? null : placed(s.y[i], s.style));
     const data = [keep.map(i => spec.at[i]), ...series.map(clean)];
-    const shape = JSON.stringify([log, this.plot.clientWidth, series.map(s => [s.name, s.style]), spec.band,
+    const shape = JSON.stringify([log, this.plot.clientWidth, series.map(s => [s.name, s.style, isPoints(s)]), spec.band,
       spec.x.label, spec.y.label, colour("--ink")]);
     if (this.#plot && this.#shape === shape) this.#plot.setData(data);
     else {
@@ -86,8 +91,7 @@ export class Chart {
     const of = index === null || index === undefined ? {run: "--run", edge: "--theory"}[series.style] ?? "--theory"
       : `--c${index % COLOURS}`;
     const width = {theory: 2.5, run: 1.2, edge: 0.5}[series.style] ?? 1.6;
-    const known = series.y.filter(v => v !== null && v !== undefined).length;
-    const points = series.style === "points" || (known === 1 && series.style !== "edge");  // no line joins one value
+    const points = isPoints(series);
     return {label: series.name, stroke: colour(of), width: points ? 0 : width,
       dash: DASHES[series.dash ?? 0], pxAlign: 0, points: {show: points, size: 5, fill: colour(of)}};
   }
@@ -173,7 +177,7 @@ export class Chart {
   #describe(series) {
     const shown = series.filter((s, i) => s.style !== "edge" && (s.style !== "run" || i === 0));
     this.legend.replaceChildren(...(shown.length > 12 ? [] : shown.map(s => {
-      const swatch = element("span", {className: `swatch ${s.style === "points" ? "dot" : `dash${s.dash ?? 0}`}`});
+      const swatch = element("span", {className: `swatch ${isPoints(s) ? "dot" : `dash${s.dash ?? 0}`}`});
       swatch.style.borderColor = this.#line(s).stroke;
       return element("span", {}, swatch, s.style === "run" ? `${this.#runs.length} network${this.#runs.length === 1 ? "" : "s"}` : s.name);
     })), ...this.#bandInWords());

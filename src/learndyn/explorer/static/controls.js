@@ -30,7 +30,8 @@ export class Controls {
   build(descriptions, values) {
     this.#parts = {};
     this.#form.replaceChildren(...Object.entries(descriptions).map(([name, c]) => {
-      const part = this.#parts[name] = MAKERS[c.kind](name, c, () => this.#changed(name));
+      const changed = problem => this.#changed(name, typeof problem === "string" ? problem : "");
+      const part = this.#parts[name] = MAKERS[c.kind](name, c, changed);
       part.set(values[name] ?? c.start);
       part.hint = element("div", {className: "hint", id: `hint-${name}`});
       const control = element("div", {className: "control"}, ...part.elements, part.hint);
@@ -122,6 +123,7 @@ const TEXTS = {
   file(name, c, changed) {
     const input = element("input", {type: "file", id: `c-${name}`});
     let value = c.start;
+    input.addEventListener("click", () => { input.value = ""; });  // the same file may have grown
     input.addEventListener("change", async () => {
       const file = input.files[0];
       if (!file) return;

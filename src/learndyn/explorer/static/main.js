@@ -41,9 +41,9 @@ const fromAddress = () => {
 const remember = () => history.replaceState(null, "", state());
 
 // -- asking ------------------------------------------------------------------------------------
-const controls = new Controls(at("controls"), problem => {
-  if (problem && !(problem in page.controls)) at("error").textContent = problem;
-  else ask(problem);
+const controls = new Controls(at("controls"), (name, problem) => {
+  if (problem) at("error").textContent = problem;
+  else ask(name);
 });
 
 function ask(name) {  // at most one question per frame
@@ -80,7 +80,7 @@ function endRun() {
 }
 
 function idle() {
-  at("train").disabled = false;
+  at("train").disabled = at("files").disabled = !ready;
   at("stop").disabled = true;
   at("progress").value = 0;
 }
@@ -107,7 +107,7 @@ function open(values) {
 
 const go = values => {
   controls.set(values);
-  history.pushState(null, "", state());  // from which one can go back
+  if (location.hash !== state()) history.pushState(null, "", state());  // from which one can go back
   ask("lead");
 };
 
@@ -123,8 +123,10 @@ function drawView(view) {
   }
   view.charts.forEach((spec, i) => figures[i].show(spec, axes[i]));
   at("status").textContent = view.status;
-  at("head").replaceChildren(...headOf(view, go));
-  at("parts").replaceChildren(...partsOf(view, go));
+  keepingFocus(() => {
+    at("head").replaceChildren(...headOf(view, go));
+    at("parts").replaceChildren(...partsOf(view, values => { scrollTo(0, 0); go(values); }));
+  });
   at("code").textContent = view.code;
   at("program").hidden = !view.code;
   at("bar").hidden = !view.trains && !view.saves;
@@ -132,6 +134,14 @@ function drawView(view) {
   at("train").textContent = view.trains;
   at("files").hidden = !view.saves;
   controls.hint(view.hints, view.offers);
+}
+
+// Whoever pressed a button by the keyboard goes on from there, or from the top if it is gone.
+function keepingFocus(replace) {
+  const before = document.activeElement, buttons = () => [...at("head").querySelectorAll("button")];
+  const place = buttons().indexOf(before), inside = place >= 0 || at("parts").contains(before);
+  replace();
+  if (inside) (buttons()[place] ?? at("main")).focus({preventScroll: true});
 }
 
 const on = {
