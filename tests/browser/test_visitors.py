@@ -55,6 +55,7 @@ def test_other_pages_and_other_people_are_refused(browser, explorer):
             urllib.request.urlopen(urllib.request.Request(explorer.address, headers=header))
             raise AssertionError(header)
         except urllib.error.HTTPError as error:
+            error.close()
             assert error.code == 403
 
 
@@ -96,6 +97,8 @@ class Visitor:
 
     async def __aexit__(self, *error):
         self.socket.close()
+        while await self.socket.read_message() is not None:  # until the server has closed it, too
+            pass
 
     async def ask(self, number, **values):
         values = {**starts(PAGES["committee"].controls), **values}

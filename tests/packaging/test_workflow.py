@@ -1,5 +1,6 @@
 """What the hosted runners do is what `make` does here."""
 
+import importlib.util
 import pathlib
 import re
 import tomllib
@@ -35,3 +36,13 @@ def test_the_matrix_has_the_systems_and_the_promised_versions_of_python():
         assert matrix["python"] == promised
         systems = {system.split("-")[0] for system in matrix["os"]}
         assert systems == {"ubuntu", "macos", "windows"}
+
+
+def test_the_lines_that_archives_are_tried_with_are_found():
+    path = ROOT / "tests/packaging/try_archive.py"
+    spec = importlib.util.spec_from_file_location("try_archive", path)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    lines = script.ten_lines().strip()
+    assert lines.startswith("import") and "ld.compare(theory, runs).verdict" in lines
+    compile(lines + script.AGREES, "README.md", "exec")
