@@ -20,21 +20,25 @@ export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.1
 # (On Windows the shell is that of Git.)
 ARCHIVES := rm -rf dist && $(BIN)/python -m build --quiet && $(BIN)/python tests/packaging/try_archive.py
 
-.PHONY: demo test test-defaults test-all test-torch test-browser dist dist-newest dist-oldest check format bench bench-torch results lock docs clean
+.PHONY: demo test test-long test-defaults test-all test-torch test-browser dist dist-newest dist-oldest check format bench bench-torch results lock docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/learndyn run bocchi2026escape/fig1 --preset quick --out $(DEMO)
 	@echo "The figure is in $(DEMO)/figure.png"
 
-# XLA's older emitters compile in half the time; the two targets below run with those of users.
+# XLA's older emitters compile in half the time; `test-defaults` and `test-all` run with those of users.
 # (jaxlib 0.12 ends a process that sets this flag; requirements.lock has an earlier one.)
-test: export XLA_FLAGS ?= --xla_cpu_use_fusion_emitters=false
+test test-long: export XLA_FLAGS ?= --xla_cpu_use_fusion_emitters=false
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not long and not gpu"
+
+# The tests in tests/long.txt, which have siblings in `make test`.
+test-long: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "long and not slow and not gpu"
 
 # What users' compilers make of networks, rules, probes and theories.
 test-defaults: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu" \
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not long and not gpu" \
 		tests/conformance tests/networks tests/probes tests/theory/quadratic_model
 
 test-all: $(VENV)/.installed-notebook

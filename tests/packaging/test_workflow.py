@@ -46,3 +46,9 @@ def test_the_lines_that_archives_are_tried_with_are_found():
     lines = script.ten_lines().strip()
     assert lines.startswith("import") and "ld.compare(theory, runs).verdict" in lines
     compile(lines + script.AGREES, "README.md", "exec")
+
+
+def test_the_longer_tests_are_there():
+    for line in (ROOT / "tests/long.txt").read_text(encoding="utf-8").splitlines():
+        path, _, name = line.partition("::")
+        assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text(encoding="utf-8"), line
