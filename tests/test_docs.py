@@ -52,6 +52,22 @@ def test_every_parameter_of_a_public_name_is_described(part):
         assert not missing, f"{address}: {missing}"
 
 
+def test_every_argument_of_a_method_of_a_result_is_described(part):
+    """Results are named tuples; methods of parts, such as networks, stand at their base class."""
+    methods = [
+        (address, name, method)
+        for address, each in part("names").public().items()
+        if hasattr(each, "_fields")
+        for name, method in vars(each).items()
+        if inspect.isfunction(method) and not name.startswith("_")
+    ]
+    assert len(methods) > 4
+    for address, name, method in methods:
+        text, taken = inspect.getdoc(method) or "", inspect.signature(method).parameters
+        assert set(taken) - {"self"} <= described(text), f"{address}.{name}"
+        assert "Returns:" in text, f"{address}.{name}"
+
+
 def test_every_public_name_has_an_example(part):
     """`make test` runs them, as doctests of the modules."""
     for address, each in part("names").public().items():
@@ -90,6 +106,16 @@ def test_docstrings_become_markup(part):
     assert plain("`System`s") == ":py:obj:`System <learndyn.System>`\\ s"
     assert plain("see docs/formats.md.") == "see :doc:`/formats`."
     assert plain("w_ and **kwargs") == r"w\_ and \*\*kwargs"
+
+
+def test_signs_of_formulas_stand_close(part):
+    pytest.importorskip("latex2mathml")
+    formula = part("mathml").formula
+    sign, between = '<mo form="prefix">&#x02212;</mo>', "<mo>&#x02212;</mo>"
+    assert sign in formula("(-a)") and sign in formula("b = -a") and sign in formula("(x, -a)")
+    assert between in formula("b - a") and sign not in formula("(b) - a")
+    assert "<mo>" not in formula(r"W^{*\top}/N") and 'rspace="0"' in formula("a/b")
+    assert "<mtext>E</mtext>" in formula(r"\mathrm{E}[x]") and "<mtext>" not in formula("E[x]")
 
 
 def test_errors_are_described_to_the_end_of_the_text(part):

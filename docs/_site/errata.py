@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .text import escaped, expected, label, number
+from .text import about, escaped, expected, label, number
 
 INTRO = """# Errata of the papers
 
@@ -14,6 +14,7 @@ should say, and why. Where a study measures an erratum, its claims follow: a cla
 corrected value does and, where the print gives a number, the measurement misses that number by at
 least five tolerances. The code uses the corrected forms. Each erratum has an anchor of its own, the
 link beside its heading, so that it can be cited.
+[Which papers these are](../../studies.md#the-papers).
 
 """
 
@@ -58,7 +59,7 @@ def page(docs: pathlib.Path, kept: Mapping[str, Any]) -> Iterator[str]:
     claims = measured(kept)
     yield INTRO
     for paper, entries in read(docs).items():
-        yield f"## {paper}\n\n"
+        yield f"## {paper}\n\n{about(paper)} [All claims]({paper}.md).\n\n"
         for entry in entries:
             yield f"({anchor(paper, entry)})=\n### {entry['place']}\n\n"
             yield f"Printed\n: {entry['printed']}\n\nCorrected\n: {entry['corrected']}\n\n"

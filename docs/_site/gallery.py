@@ -1,6 +1,5 @@
 """The gallery of studies, from the results that are kept in docs/results."""
 
-import importlib
 import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,7 +10,7 @@ from learndyn.studies import registry, summary
 from learndyn.studies.papers import is_ours
 
 from . import errata
-from .text import escaped, expected, label, number
+from .text import about, escaped, expected, label, number
 
 KINDS = {"claim": "Claims", "erratum": "Errata", "finding": "Findings", "theorem": "Theorems"}
 SMALL = 560, 320  # pixels of a thumbnail: twice what it has on the page
@@ -42,15 +41,11 @@ def _thumbnail(picture: pathlib.Path, target: pathlib.Path) -> None:
         image.save(target, "WEBP", quality=80)
 
 
-def _about(paper: str) -> str:
-    return escaped(importlib.import_module(f"learndyn.studies.{paper}").__doc__ or "")
-
-
 def _index(papers: Mapping[str, list[str]], kept: Results) -> Iterator[str]:
     yield "# Gallery of studies\n\nAll studies with a kept result, and how many of their "
     yield "claims hold. [What claims, errata, findings and theorems are](../../studies.md).\n\n"
     for paper, names in papers.items():
-        yield f"## {paper}\n\n{_about(paper)} [All claims]({paper}.md).\n\n"
+        yield f"## {paper}\n\n{about(paper)} [All claims]({paper}.md).\n\n"
         shown = [name for name in names if name in kept]
         rest = [f"[{name.split('/')[1]}](#{label(name)})" for name in names if name not in kept]
         if shown:
@@ -70,7 +65,7 @@ def _card(name: str, result: Mapping[str, Any]) -> str:
 
 
 def _paper(paper: str, names: list[str], kept: Results, listed: Mapping[str, str]) -> Iterator[str]:
-    yield f"# {paper}\n\n{_about(paper)}\n\n"
+    yield f"# {paper}\n\n{about(paper)}\n\n"
     for name in names:
         yield f"({label(name)})=\n## {name.split('/')[1]}\n\n{escaped(registry.title(name))}\n\n"
         if name not in kept:

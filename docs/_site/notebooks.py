@@ -11,7 +11,7 @@ import jupytext
 import nbformat
 from nbformat.v4 import new_output
 
-PAGES = ("start.md", "instruments.md", "spikes.md", "howto", "theories")
+PAGES = ("start.md", "instruments.md", "formats.md", "spikes.md", "beside.md", "howto", "theories")
 ROLE = re.compile(r"\{[a-z:]+\}`([^`<]+?)(?:\s*<[^>]*>)?`")
 LINK = re.compile(r"(?<!!)\[([^]]+)\]\((?!https?:)[^)]*\)")
 PICTURE = re.compile(r"!\[([^]]*)\]\(([^)]+)\)")

@@ -1,5 +1,6 @@
 """Texts and numbers of results, as Markdown."""
 
+import importlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -26,3 +27,8 @@ def expected(row: Mapping[str, Any]) -> str:
 def label(study: str) -> str:
     """The anchor of a study."""
     return f"study-{study}".replace("/", "-").replace("_", "-").lower()
+
+
+def about(paper: str) -> str:
+    """The title of a paper, as the package of its studies has it."""
+    return escaped(importlib.import_module(f"learndyn.studies.{paper}").__doc__ or "")

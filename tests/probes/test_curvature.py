@@ -99,6 +99,17 @@ def test_density_and_trace_over_draws():
     np.testing.assert_allclose(np.trapezoid(curve * points, points), density.moment(1), rtol=1e-2)
 
 
+def test_a_density_refuses_what_is_no_width_or_point():
+    density = p.SpectralDensity(np.array([[0.0, 2.0]]), np.array([[0.5, 0.5]]), "")
+    assert density.moment(0) == density.moment(1) == 1
+    for points, width, said in (
+        (np.ones(1), 0, "width: got 0; allowed is a positive"),
+        (np.ones(()), 1.0, r"points: got shape \(\)"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            density.at(points, width)
+
+
 def test_output_hessians_in_a_ball(case):
     x = case.x[:1]
     found = p.output_hessian_norm(case.module, x, radius=0.5, draws=1, key=2)

@@ -105,6 +105,8 @@ def test_covariances_of_a_batch():
     two = one.of_batch(2, 3)
     np.testing.assert_allclose(two.sgd, one.sgd / 2)
     np.testing.assert_allclose(two.perturbation, one.sgd / 2 + (one.perturbation - one.sgd) / 6)
+    with pytest.raises(ValueError, match="batch: got 0; allowed is a positive integer"):
+        one.of_batch(0)
 
 
 def losses_after(model, x, y, steps, rate):

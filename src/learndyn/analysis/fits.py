@@ -37,7 +37,17 @@ class Fit(NamedTuple):
     points: int
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """The confidence interval of the slope."""
+        """The confidence interval of the slope.
+
+        Args:
+            level: of confidence, between 0 and 1.
+
+        Returns:
+            Its ends, by Student's distribution.
+
+        Raises:
+            ValueError: for a level that is not between 0 and 1.
+        """
         level = float(between("level", level, 0, 1))
         half = float(scipy.special.stdtrit(self.points - 2, (1 + level) / 2)) * self.error
         return self.slope - half, self.slope + half

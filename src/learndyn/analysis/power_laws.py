@@ -33,7 +33,17 @@ class CutPowerLaw(NamedTuple):
     end: float = np.inf
 
     def at(self, x) -> np.ndarray:
-        """The fitted curve."""
+        """The fitted curve.
+
+        Args:
+            x: positive numbers.
+
+        Returns:
+            y at these x; it is negative beyond `end`.
+
+        Raises:
+            ValueError: for numbers that are not positive.
+        """
         x = require_positive("x", numbers("x", x))
         return self.amplitude * (x**-self.exponent - self.end**-self.exponent)
 

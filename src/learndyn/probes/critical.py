@@ -74,8 +74,18 @@ class CriticalLearningRate:
         return float(np.median(self._batches))
 
     def share_above(self, learning_rate: Number) -> float:
-        """The share of batches whose critical rate a learning rate exceeds."""
-        return float(np.mean(float(learning_rate) > self._batches))
+        """The share of batches whose critical rate a learning rate exceeds.
+
+        Args:
+            learning_rate: in the units of the result.
+
+        Returns:
+            A number from 0 to 1.
+
+        Raises:
+            ValueError: for a result without batches, or a negative rate.
+        """
+        return float(np.mean(float(non_negative("learning_rate", learning_rate)) > self._batches))
 
     @property
     def _batches(self) -> np.ndarray:

@@ -31,7 +31,15 @@ from learndyn.probes.hessian import (
     product_of,
     start_of,
 )
-from learndyn.runtime.checks import non_negative, one_of, positive_int, seed
+from learndyn.runtime.checks import (
+    integer,
+    non_negative,
+    numbers,
+    one_of,
+    positive,
+    positive_int,
+    seed,
+)
 from learndyn.runtime.types import Array, Number
 
 ENDS = ("largest", "smallest", "both")
@@ -117,13 +125,36 @@ class SpectralDensity(NamedTuple):
     convention: str
 
     def moment(self, power: int) -> float:
-        """The mean of eigenvalue^power; power 1 is the trace over the number of weights."""
+        """The mean of eigenvalue^power; power 1 is the trace over the number of weights.
+
+        Args:
+            power: an integer.
+
+        Returns:
+            The mean over eigenvalues and draws.
+
+        Raises:
+            ValueError: for a power that is no integer.
+        """
+        power = integer("power", power)
         return float(np.mean(np.sum(self.masses * self.values**power, axis=1)))
 
     def at(self, points: Array, width: Number) -> np.ndarray:
-        """The density at points, with each mass spread to a normal density of deviation `width`."""
-        z = (np.asarray(points, np.float64)[:, None] - self.values.ravel()) / float(width)
-        bumps = np.exp(-(z**2) / 2) / (np.sqrt(2 * np.pi) * float(width))
+        """The density, with each mass spread to a normal density.
+
+        Args:
+            points: eigenvalues, in one row.
+            width: standard deviation of the normal density.
+
+        Returns:
+            The density at the points, the mean over draws.
+
+        Raises:
+            ValueError: for points that are not numbers in one row, or a width that is not positive.
+        """
+        wide, row = float(positive("width", width)), numbers("points", points, 1)
+        z = (row[:, None] - self.values.ravel()) / wide
+        bumps = np.exp(-(z**2) / 2) / (np.sqrt(2 * np.pi) * wide)
         return bumps @ self.masses.ravel() / len(self.values)
 
 

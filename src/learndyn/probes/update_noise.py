@@ -36,7 +36,20 @@ class UpdateCovariance(NamedTuple):
     perturbation: Array
 
     def of_batch(self, batch: int, perturbations: int = 1) -> "UpdateCovariance":
-        """Covariances of a mean over `batch` examples, with `perturbations` noise draws each."""
+        """Covariances of a mean over several examples.
+
+        Args:
+            batch: number of examples, drawn with replacement.
+            perturbations: number of noise draws for each of them.
+
+        Returns:
+            The covariances.
+
+        Raises:
+            ValueError: for numbers that are not positive integers.
+        """
+        batch = positive_int("batch", batch)
+        perturbations = positive_int("perturbations", perturbations)
         extra = (self.perturbation - self.sgd) / (batch * perturbations)
         return UpdateCovariance(self.sgd / batch, self.sgd / batch + extra)
 

@@ -61,17 +61,38 @@ class StepLaw(NamedTuple):
         return callable(self.learning_rate)
 
     def at(self, step: Any) -> "StepLaw":
-        """The law with η as a number, that of a step."""
+        """The law with η as a number, that of a step.
+
+        Args:
+            step: its number; steps count from 0.
+
+        Returns:
+            The law; itself if η does not change.
+        """
         if not self.scheduled:
             return self
         return self._replace(learning_rate=rate_at(self.learning_rate, step))
 
     def at_most(self, last: float | int) -> "StepLaw":
-        """The law with the largest η up to a step."""
+        """The law with the largest η up to a step.
+
+        Args:
+            last: the number of the step.
+
+        Returns:
+            The law.
+        """
         return self._replace(learning_rate=largest_rate(self.learning_rate, last))
 
     def stops(self, last: float | int) -> Any:
-        """The steps at which an integration has to stop in order to see how η changes."""
+        """The steps at which an integration has to stop in order to see how η changes.
+
+        Args:
+            last: the last step of the integration.
+
+        Returns:
+            Their numbers.
+        """
         return stops(self.learning_rate, last)
 
     @property
@@ -90,6 +111,14 @@ class StepLaw(NamedTuple):
 
         An estimator with this direction makes the same step under every rule that multiplies it by
         η. It is ∇ itself where all parts have one rate and nothing decays.
+
+        Args:
+            network: whose weights these are.
+            weights: the weights.
+            gradient: of the loss by them.
+
+        Returns:
+            d, in the form of the weights.
         """
         eta, outputs, biases = self.rates
         per_step = eta * network.rate_dim(weights)
@@ -122,6 +151,9 @@ class StepLaw(NamedTuple):
             network: the network.
             weights: before the step.
             direction: that of a rule without decays whose parts have one rate, per N.
+
+        Returns:
+            a and b, in the form of the weights.
         """
         N = network.rate_dim(weights)
         of = lambda rate: 0.0 if rate is None else rate

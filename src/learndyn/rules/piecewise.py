@@ -102,7 +102,14 @@ class Piecewise(AbstractRule):
         )
 
     def rate_at(self, step: Array) -> Array:
-        """The learning rate of a step; steps count from 0."""
+        """The learning rate of a step.
+
+        Args:
+            step: its number; steps count from 0.
+
+        Returns:
+            The rate.
+        """
         place = jnp.searchsorted(jnp.asarray(self.steps), step, side="right")
         return self.all_rates[place]
 

@@ -383,7 +383,14 @@ class AbstractTheory(Value):
         return Shown(f"Theory: {self.name}", rows)
 
     def landmark_units(self, **arguments: Any) -> dict[str, str]:
-        """The unit of every landmark that `landmarks` returns for these arguments."""
+        """The unit of every landmark that `landmarks` returns.
+
+        Args:
+            arguments: as for `landmarks`.
+
+        Returns:
+            Name → unit.
+        """
         return {name: self.units[name] for name in self.landmarks(**arguments)}
 
 

@@ -56,7 +56,17 @@ class Clock(NamedTuple):
     drift: float
 
     def step_numbers(self, times: np.ndarray) -> np.ndarray:
-        """The steps nearest to these times, or a ValueError where there is no such step number."""
+        """The steps nearest to these times.
+
+        Args:
+            times: in this clock.
+
+        Returns:
+            Integers.
+
+        Raises:
+            ValueError: where there is no such step number.
+        """
         return step_numbers(times, self.steps)
 
 

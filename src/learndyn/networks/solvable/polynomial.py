@@ -73,7 +73,14 @@ class Polynomial(AbstractNetwork):
         return max(sum(m for _, m in factors) for _, factors in self.terms)
 
     def derivative(self, coordinate: int) -> list[tuple[float, dict[int, int]]]:
-        """∂f/∂x_i as a list of terms; empty if f does not depend on x_i."""
+        """∂f/∂x_i.
+
+        Args:
+            coordinate: i, from 0.
+
+        Returns:
+            Terms, as the constructor takes them; none if f does not depend on x_i.
+        """
         slope = []
         for c, factors in self.terms:
             powers = dict(factors)

@@ -55,7 +55,18 @@ class InfiniteNetwork(AbstractNetwork):
         self.network = network
 
     def kernels(self, x: Array, x2: Array | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """`nngp` and `ntk`, in the time of one of them."""
+        """`nngp` and `ntk`, in the time of one of them.
+
+        Args:
+            x: inputs.
+            x2: other inputs; None for the same.
+
+        Returns:
+            Both kernels, (n, n') each.
+
+        Raises:
+            ValueError: for inputs of another shape, or so large that kernels overflow.
+        """
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
             both = self._kernels(x, x2)
         found = both.nngp, both.ntk if self.train == "all" else both.last

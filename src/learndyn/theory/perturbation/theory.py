@@ -157,7 +157,14 @@ class PerturbationTheory(AbstractTheory):
 
     @compiled_in_float64
     def mean_change(self, state: Gram) -> Traces:
-        """The exact mean change of the traces in one step, to second order in the learning rate."""
+        """The exact mean change of the traces in one step, to second order in the learning rate.
+
+        Args:
+            state: the Gram matrix; traces alone do not determine it.
+
+        Returns:
+            The change of each trace.
+        """
         of = self._setting
         if self._perturbs:
             return one_step.node_perturbation(state, of.eta, of.sigma_t2, of.L_h)
