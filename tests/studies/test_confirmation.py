@@ -49,7 +49,7 @@ def test_the_same_numbers_confirm_a_result_and_new_names_are_kept(folder):
 )
 def test_other_numbers_do_not_and_are_named(folder, monkeypatch, now, why):
     monkeypatch.setattr(confirmation, "_quick", lambda *_: now)
-    words = "study or library changed, 1 of the quick preset's claims"
+    words = "study or library changed; claims of the quick preset that differ: 1"
     assert confirmation.confirm(folder, STUDY) == f"{words}; {why}"
     assert not stands(folder)
     found = confirmation.standing(folder, STUDY, {"source_hash": "then"})
@@ -70,7 +70,9 @@ def test_another_library_is_told_from_another_study(folder, monkeypatch):
     quick = {"source_hash": now, "claims": confirmation._rows(claims())}
     (folder / "quick.json").write_text(json.dumps(quick))
     monkeypatch.setattr(confirmation, "_quick", lambda *_: claims(measured=1.05))
-    assert confirmation.confirm(folder, STUDY).startswith("library changed, 1 of")
+    assert confirmation.confirm(folder, STUDY).startswith(
+        "library changed; claims of the quick preset that differ: 1"
+    )
     found = confirmation.standing(folder, STUDY, {"source_hash": now})
     assert found.current and found.text.startswith("library changed")
 

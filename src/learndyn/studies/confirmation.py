@@ -71,7 +71,8 @@ def _seen(confirmed: Mapping[str, Any], same: bool) -> Standing:
     if not changed:
         return Standing(True, f"confirmed {confirmed['date']}")
     which = "library" if same else "study or library"
-    return Standing(same, f"{which} changed, {len(changed)} of the quick preset's claims", changed)
+    differ = f"claims of the quick preset that differ: {len(changed)}"
+    return Standing(same, f"{which} changed; {differ}", changed)
 
 
 def new_names(folder: pathlib.Path) -> dict[str, str]:
