@@ -167,21 +167,22 @@ def _left_over(params: Params, name: str, widths: tuple[int, ...]) -> list[tuple
 
 
 def draw(data: xr.Dataset) -> Figure:
-    """One column per rule: entries of the weights above what SGD, NGD and √NGD conserve."""
+    """One row per rule: entries of the weights, and beside them what SGD, NGD and √NGD conserve."""
     rules = data["rule"].values
-    figure, axes = panels(2 * len(rules), columns=len(rules), size=(2.8, 2.8))
+    figure, axes = panels(2 * len(rules), columns=2, size=(3.4, 1.9))
+    labels = {
+        "weights": "entries of $w_1$, $w_2$, $w_3$",
+        "conserved": "$w_i w_i^T - w_{i+1}^T w_{i+1}$",
+    }
     for number, rule in enumerate(rules):
-        for axis, name in zip(axes[number :: len(rules)], ("weights", "conserved"), strict=True):
+        for axis, (name, label) in zip(axes[2 * number :], labels.items(), strict=False):
             values = data[name].sel(rule=rule)
             for group in range(values.shape[1]):
                 entries = values.values[:, group].reshape(len(data["time"]), -1)
                 axis.plot(data["time"], entries, color=f"C{group}", linewidth=1.2)
-            axis.set_xlabel("time [learning rate × steps]")
-        axes[number].set_title(rule)
-    axes[0].set_ylabel("entries of $w_1$, $w_2$, $w_3$")
-    axes[len(rules)].set_ylabel("$w_i w_i^T - w_{i+1}^T w_{i+1}$")
+            axis.set(xlabel="time [learning rate × steps]", ylabel=label, title=rule)
     names = {"weights": "$w_{}$", "conserved": "$i$ = {}"}
-    for axis, (name, form) in zip(axes[:: len(rules)], names.items(), strict=True):
+    for axis, (name, form) in zip(axes[:2], names.items(), strict=True):
         groups = range(data[name].shape[2])
         styles = {form.format(k + 1): {"color": f"C{k}"} for k in groups}
         legend(axis, styles, fontsize=7, ncols=len(styles), columnspacing=0.8, handlelength=1.2)

@@ -78,7 +78,7 @@ def _seed(params: Params, seed: int) -> xr.Dataset:
 
 def draw(data: xr.Dataset) -> Figure:
     """The corner of the target's matrix and of those of one seed's networks."""
-    figure, axes = panels(1 + data.sizes["raises"], columns=5, size=(2.3, 2.5))
+    figure, axes = panels(1 + data.sizes["raises"], columns=3, size=(2.3, 2.5))
     number, size = data.attrs["shown"], data.attrs["size"]
     image = _picture(axes[0], data["egop"], number, "target")
     cosines = _alignments(data).isel(seed=0)
@@ -95,7 +95,8 @@ def _picture(axis: Any, matrix: xr.DataArray, shown: int, title: str) -> Any:
     edge = 0.5, shown + 0.5
     image = axis.imshow(values, cmap="RdBu_r", vmin=-1, vmax=1, extent=(*edge, *edge[::-1]))
     axis.grid(visible=False)
-    axis.set(xlabel="input", ylabel="input")
+    ticks = range(2, shown + 1, 2)
+    axis.set(xlabel="input", ylabel="input", xticks=ticks, yticks=ticks)
     axis.set_title(title, fontsize=8)
     return image
 
