@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 import learndyn as ld
+from learndyn.theory import LinearisedTheory
+from learndyn.theory.linearised import dynamics
 from learndyn.theory.linearised import kernel as kernels
 
 TIMES = np.array([0, 1, 2, 3, 7, 30, 99, 100])
@@ -87,6 +89,23 @@ def test_the_flow_of_weights_follows_it(twin, rule):
     integrated = ld.solve(system, times, start=begin, order="flow", states=True)
     assert "Chebyshev" in integrated.attrs["method"]
     np.testing.assert_allclose(integrated.error, flow.error, rtol=1e-5)
+
+
+def test_a_flow_of_many_times_is_computed_in_parts(twin, monkeypatch):
+    system, times = twin(RULES["descent"]), np.linspace(0, 20, 7)
+    whole = ld.solve(system, times, order="flow")
+    calls, states_at = [], LinearisedTheory.states_at
+    monkeypatch.setattr(dynamics, "TOGETHER", 60)  # of 13 × 2 outputs
+    monkeypatch.setattr(
+        LinearisedTheory,
+        "states_at",
+        lambda self, state, steps, flow=False: (
+            calls.append(len(steps)) or states_at(self, state, steps, flow)
+        ),
+    )
+    parts = ld.solve(system, times, order="flow")
+    assert calls == [2, 2, 2, 1]
+    np.testing.assert_allclose(parts.test_error, whole.test_error, rtol=1e-12)
 
 
 def test_a_flow_is_the_limit_of_small_rates(twin):
