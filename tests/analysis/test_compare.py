@@ -45,6 +45,17 @@ def test_a_true_theory_agrees():
     assert "largest |z|" in found.reason and found.runs == 20
 
 
+def test_runs_without_random_numbers_that_differ_are_an_ensemble():
+    """Networks from starts of their own, whose rule does not sample; equal ones are one run."""
+    apart = noisy(20, 0.1).assign_attrs(generator="none")
+    found = ld.compare(THEORY, apart)
+    assert found.verdict == "agrees" and "20 runs" in found.reason
+    equal = record(np.tile(CURVE, (20, 1))).assign_attrs(generator="none")
+    assert ld.compare(THEORY, equal).reason.startswith("largest relative deviation")
+    off = ld.compare(THEORY, record(np.tile(1.1 * CURVE, (20, 1))).assign_attrs(generator="none"))
+    assert off.verdict == "deviates"
+
+
 def test_compared_variables_are_labelled():
     attributes = {"long_name": "loss", "units": "J"}
     theory = THEORY.assign(error=THEORY.error.assign_attrs(attributes))

@@ -101,6 +101,13 @@ def test_a_network_without_loss_does_not_move():
     assert found.holds and found.largest == 0
 
 
+def test_a_kernel_of_zero_does_not_change():
+    """Inputs of zero, of which nothing is learned: 0/0 is no change."""
+    found = p.linearity(drawn(8), 0 * X, Y, ld.GradientDescent(0.1), 3)
+    assert found.holds and found.curvature == 0 and not found.kernel_change.any()
+    assert "the kernel changes by 0 of itself" in found.verdict
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

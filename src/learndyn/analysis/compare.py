@@ -86,8 +86,9 @@ def compare(
     - "agrees" otherwise.
 
     With a predicted spread one run is enough; without one it is "undecided". So are records that
-    have no number in common, or agree at time 0 only. Rules that do not sample are judged by size:
-    "agrees" means a deviation of at most 1e-6 of the theory's largest value (1e-3 in float32).
+    have no number in common, or agree at time 0 only. Runs that are all equal, of rules
+    that do not sample, are judged by size: "agrees" means a deviation of at most 1e-6 of the
+    theory's largest value (1e-3 in float32).
 
     Args:
         theory: a record of `solve`.

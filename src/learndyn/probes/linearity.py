@@ -14,7 +14,7 @@ from learndyn.models import Model, as_model, linearise
 from learndyn.numerics.random import Source, key_of_run
 from learndyn.probes.arguments import ArrayLike, is_traced, labelled
 from learndyn.probes.curvature import output_hessian_norm
-from learndyn.probes.kernel import kernel_drift, ntk, ntk_spectrum
+from learndyn.probes.kernel import ntk, ntk_spectrum
 from learndyn.problems import AbstractLoss, Dataset
 from learndyn.rules import AbstractRule
 from learndyn.runtime.checks import instance, positive, positive_int, seed
@@ -171,18 +171,15 @@ def linearity(
     bent = output_hessian_norm(model, x[::every], tolerance=ROUGH).largest
     outputs, loss_of, change = _trained(network_system, model, x, readings, key, before)
     twins, twin_loss, _ = _trained(twin_system, model, x, readings, key, None)
-    distance, moved = _norm(outputs - twins), np.nanmax(_norm(twins - twins[0]))
-    # A network that has learned its data already does not move: 0/0 is no distance.
-    unmoved = np.where(distance > 0, np.inf, 0 * distance)
-    relative = np.divide(distance, moved, out=unmoved, where=moved > 0)
+    moved = np.nanmax(_norm(twins - twins[0]))
     whole = np.concatenate([[0], readings])
     return Linearity(
         steps=whole,
-        distance=relative,
+        distance=_share(_norm(outputs - twins), moved),
         kernel_change=change,
         loss=loss_of,
         linear_loss=twin_loss,
-        curvature=float(bent / ntk_spectrum(model, x, 1)[0]),
+        curvature=float(_share(bent, ntk_spectrum(model, x, 1)[0])),
         tolerance=tolerance,
         diverged_at=(_end(whole, loss_of), _end(whole, twin_loss)),
     )
@@ -202,7 +199,8 @@ def _trained(
         if has_diverged(reached, bound):
             break
         outputs[row], losses[row] = reached.reshape(-1), _loss(system, reached)
-        change[row] = np.nan if kernel is None else kernel_drift(now, x, start=kernel)
+        if kernel is not None:
+            change[row] = _share(np.linalg.norm(ntk(now, x) - kernel), np.linalg.norm(kernel))
     return outputs, losses, change
 
 
@@ -248,6 +246,12 @@ def _end(steps: np.ndarray, losses: np.ndarray) -> int | None:
     """The first step without a loss."""
     gone = steps[np.isnan(losses)]
     return int(gone[0]) if len(gone) else None
+
+
+def _share(part: Any, whole: Any) -> np.ndarray:
+    """part/whole; 0/0 is 0, as of a network that has learned its data already and does not move."""
+    unmoved = np.where(np.greater(part, 0), np.inf, 0 * np.asarray(part, np.float64))
+    return np.divide(part, whole, out=unmoved, where=np.greater(whole, 0))
 
 
 def _norm(rows: np.ndarray) -> np.ndarray:

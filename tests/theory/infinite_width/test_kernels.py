@@ -121,6 +121,12 @@ def test_two_arguments_are_a_block_of_one():
         np.testing.assert_allclose(kernel(X[:2], X[1:]), kernel(X)[:2, 1:], rtol=1e-9)
 
 
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_no_examples_have_an_empty_kernel(activation):
+    wide = ld.infinite(ld.ResidualMLP([3, 6, 6, 6, 1], activation))
+    assert wide.ntk(X[:0]).shape == (0, 0) and wide.nngp(X, X[:0]).shape == (3, 0)
+
+
 NETWORKS = {
     "biases": lambda m: (ld.MLP([3, m, m, 1], "swish", bias=True, gain=1.2), X, 1.0),
     "residual": lambda m: (ld.ResidualMLP([3, m, m, m, 1], "relu", bias=True), X, 1.0),

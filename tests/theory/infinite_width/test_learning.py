@@ -144,6 +144,14 @@ def test_the_last_layer_learns_the_posterior_of_a_gaussian_process():
     np.testing.assert_allclose(late.test_output_variance, posterior, rtol=1e-6)
 
 
+def test_predictions_between_steps_are_those_of_the_nearest_step():
+    """Above half of the critical rate powers that are not whole would have no sign."""
+    rate = 0.9 * ld.theory_of(wide()).landmarks()["critical_learning_rate"]
+    theory = ld.theory_of(wide(ld.GradientDescent(rate)))
+    near, step = theory.predict([2.6, 7.4], TEST), theory.predict([3, 7], TEST)
+    np.testing.assert_array_equal(near.mean, step.mean)
+
+
 def test_many_new_inputs_are_predicted_in_blocks(monkeypatch):
     x, theory = np.random.default_rng(4).normal(size=(15, 3)), ld.theory_of(wide())
     together = theory.predict([3, np.inf], x)
@@ -318,6 +326,8 @@ def test_wrong_arguments():
     theory, start = ld.theory_of(wide()), ld.start(wide())
     with pytest.raises(ValueError, match="times: got one that is negative"):
         theory.predict(-1, TEST)
+    with pytest.raises(ValueError, match=r"times: got shape \(1, 2\); allowed is a list"):
+        theory.predict([[1, 2]], TEST)
     with pytest.raises(ValueError, match=r"\Ax: got shape \(2, 2\); allowed is"):
         theory.predict(1, np.eye(2))
     small = type(start.state)(start.state.mean[1:], start.state.covariance)

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 import learndyn as ld
+from learndyn.theory import LinearisedTheory
+from learndyn.theory.linearised import dynamics
 from learndyn.theory.linearised import kernel as kernels
 
 TIMES = np.array([0, 1, 2, 3, 7, 30, 99, 100])
@@ -87,6 +89,23 @@ def test_the_flow_of_weights_follows_it(twin, rule):
     integrated = ld.solve(system, times, start=begin, order="flow", states=True)
     assert "Chebyshev" in integrated.attrs["method"]
     np.testing.assert_allclose(integrated.error, flow.error, rtol=1e-5)
+
+
+def test_a_flow_of_many_times_is_computed_in_parts(twin, monkeypatch):
+    system, times = twin(RULES["descent"]), np.linspace(0, 20, 7)
+    whole = ld.solve(system, times, order="flow")
+    calls, states_at = [], LinearisedTheory.states_at
+    monkeypatch.setattr(dynamics, "TOGETHER", 60)  # of 13 × 2 outputs
+    monkeypatch.setattr(
+        LinearisedTheory,
+        "states_at",
+        lambda self, state, steps, flow=False: (
+            calls.append(len(steps)) or states_at(self, state, steps, flow)
+        ),
+    )
+    parts = ld.solve(system, times, order="flow")
+    assert calls == [2, 2, 2, 1]
+    np.testing.assert_allclose(parts.test_error, whole.test_error, rtol=1e-12)
 
 
 def test_a_flow_is_the_limit_of_small_rates(twin):
@@ -251,12 +270,36 @@ def zeros(system):
         ([0, np.inf], NEW, "times: entry"),
         ([0], NEW[:, :2], r"x: got shape \(3, 2\); allowed is \(examples, …\) of shape \(3,\)"),
         ([0], np.nan * NEW, "x: entry"),
+        ([0], NEW[:0], r"x: got shape \(0, 3\); allowed is .*, at least one"),
     ],
 )
 def test_predictions_of_wrong_arguments_are_refused(twin, times, x, message):
     theory = ld.theory_of(twin(RULES["descent"]))
     with pytest.raises(ValueError, match=f"\\A{message}"):
         theory.predict(times, x)
+
+
+def test_weights_of_wrong_arguments_are_refused(twin):
+    theory = ld.theory_of(twin(RULES["descent"]))
+    with pytest.raises(ValueError, match=r"\Atime: got \[1, 2\]; allowed is a non-negative finite"):
+        theory.weights_at([1, 2])
+    nowhere = jax.tree.map(lambda w: np.nan * w, moved(theory.system))
+    with pytest.raises(ValueError, match=r"\Aweights: entry .* is nan"):
+        theory.weights_at(1, weights=nowhere)
+    with pytest.raises(ValueError, match=r"\Atarget: got 2.0; allowed is a number between 0 and 1"):
+        theory.landmarks(target=2.0)
+
+
+def test_rates_that_change_have_no_flow_to_predict(twin):
+    """Neither of a twin nor of an infinite network, as `solve` says too."""
+    system = twin(RULES["changing rates"])
+    rule = ld.Piecewise(ld.GradientDescent(0.2), steps=[3], rates=[0.4])
+    wide = ld.System(system.problem, ld.infinite(ld.MLP([3, 9, 2], "tanh")), rule)
+    for each in (system, wide):
+        with pytest.raises(ValueError, match=r"\Aorder: got 'flow', but the rate changes in time"):
+            ld.theory_of(each).predict([0, 1], NEW, order="flow")
+    with pytest.raises(ValueError, match=r"\Aorder: got 'flow', but the rate changes in time"):
+        ld.theory_of(system).weights_at(1, order="flow")
 
 
 def test_predictions_see_bytes_as_data_sets_do():
@@ -298,12 +341,17 @@ def test_arrays_of_your_function_keep_their_digits():
         w = w - 0.1 / 5 * A @ (x.T @ (x @ A.T @ w - y))
 
 
+def own_function():
+    return ld.Network(lambda key: np.ones((3, 2)), lambda w, x: x @ w)
+
+
 def test_uncovered_systems_come_with_a_reason(twin, monkeypatch):
     system = twin(ld.GradientDescent(0.1))
     data, network = system.problem, system.network
     inner = ld.System(data, network.network, ld.GradientDescent(0.1))
     refused = {
         "ld.linearise": inner,
+        "linear=True": ld.System(data, own_function(), system.rule),
         "correlated": ld.System(data, network, ld.SGD(0.1, batch=3, sampling="epochs")),
         "clipped": ld.System(data, network, ld.NaturalGradient(0.1, clip=1.0)),
         "parts of the kernel": ld.System(data, network, ld.NaturalGradient(0.1, blocks=True)),

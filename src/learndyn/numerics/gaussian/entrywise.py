@@ -227,6 +227,8 @@ def _grid(variance: float, largest: float) -> tuple[np.ndarray, np.ndarray]:
 def _tabulated(g: AbstractActivation, q: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
     """g and its slope at √q y, (nodes, …). Of one length at a time, so that they compile once."""
     z = np.sqrt(q) * y.reshape(-1, *(1,) * q.ndim)
+    if z.size == 0:
+        return [z, z]
     rows = np.pad(z.reshape(-1), (0, -z.size % TOGETHER)).reshape(-1, TOGETHER)
     parts = zip(*(_with_slope(g, row) for row in rows), strict=True)
     return [np.concatenate(part)[: z.size].reshape(z.shape) for part in parts]

@@ -35,7 +35,7 @@ from learndyn.theory.dynamics import STEPS, Clock, Flow, Map, Refused, continuou
 from learndyn.theory.infinite_width.network import InfiniteNetwork
 from learndyn.theory.infinite_width.process import Learning, ProcessFlow, ProcessMap, Reading
 from learndyn.theory.infinite_width.state import Process, checked
-from learndyn.theory.linearised.descent import Descent, refusal
+from learndyn.theory.linearised.descent import NO_CLOCK, Descent, refusal
 from learndyn.theory.linearised.modes import largest_pull
 
 LEAST = 256  # new inputs that are predicted together, at least
@@ -116,7 +116,7 @@ class InfiniteWidthTheory(AbstractTheory):
         if one_of("order", order, self.orders) == "full":
             return ProcessMap(self._learning)
         if self._descent.changes_rate:
-            return Refused("the rate changes in time, so that rate × steps is no clock")
+            return Refused(NO_CLOCK)
         return ProcessFlow(self._learning)
 
     @compiled_in_float64
@@ -139,11 +139,17 @@ class InfiniteWidthTheory(AbstractTheory):
             ValueError: for inputs that do not fit the network.
         """
         times = np.atleast_1d(numbers("times", times))
+        if times.ndim != 1:
+            raise ValueError(f"times: got shape {times.shape}; allowed is a list of numbers")
         if not np.all(times >= 0):
             raise ValueError(
                 "times: got one that is negative or NaN; allowed are non-negative times"
             )
         steps, train = times * self.clock(order).steps, self._inputs[""]
+        if order == "flow":
+            self._descent.check_flow()
+        else:
+            steps = np.rint(steps)
         came, allowed = finite("x", numbers("x", x)).shape, self.system.problem.input_shape
         if came[1:] != allowed or not came:
             raise ValueError(f"x: got shape {came}; allowed is (inputs, …) of shape {allowed}")

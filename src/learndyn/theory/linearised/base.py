@@ -9,11 +9,12 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from learndyn.models import Model
+from learndyn.networks import Network
 from learndyn.problems import CrossEntropy, SquaredLoss
 from learndyn.problems.examples import as_inputs
 from learndyn.problems.losses import as_outputs
 from learndyn.rules import Piecewise
-from learndyn.runtime.checks import a_kind, between, finite, numbers, one_of
+from learndyn.runtime.checks import a_kind, finite, non_negative, numbers, one_of
 from learndyn.runtime.precision import full_precision
 from learndyn.runtime.times import increasing_times
 from learndyn.runtime.types import Array, Weights
@@ -187,7 +188,11 @@ class AbstractLinearised(AbstractTheory):
             return kept.reshape(-1, *(1 for _ in above.shape)) * above + learned
 
     def _course(self, weights: Weights, times: Any, order: str) -> tuple[Course, Modes]:
-        clock = self.clock(order)
+        clock, rule = self.clock(order), Descent.of(self.system.rule)
+        if order == "flow":
+            rule.check_flow()
+        for leaf in jax.tree.leaves(weights):
+            finite("weights", numbers("weights", leaf))
         state = self.project(weights, ())
         modes = self.modes(np.asarray(state.values), order == "flow")
         if modes is None:
@@ -216,8 +221,9 @@ class AbstractLinearised(AbstractTheory):
             ValueError: for inputs that do not fit the data set, and for a loss without closed form.
         """
         came, allowed = finite("x", numbers("x", x)).shape, self.system.problem.input_shape
-        if came[1:] != allowed or not came:
-            raise ValueError(f"x: got shape {came}; allowed is (examples, …) of shape {allowed}")
+        if came[1:] != allowed or not came or not came[0]:
+            shape = f"(examples, …) of shape {allowed}, at least one"
+            raise ValueError(f"x: got shape {came}; allowed is {shape}")
         weights = sample_weights(self.system, 0)[0] if weights is None else weights
         found, _ = self._course(weights, times, order)
         with full_precision():
@@ -246,10 +252,10 @@ class AbstractLinearised(AbstractTheory):
             The weights, float64.
 
         Raises:
-            ValueError: for a loss without closed form.
+            ValueError: for several times, and for a loss without closed form.
         """
         weights = sample_weights(self.system, 0)[0] if weights is None else weights
-        found, _ = self._course(weights, time, order)
+        found, _ = self._course(weights, non_negative("time", time), order)
         with full_precision():
             model, x = self.expansion, np.asarray(Sets.of(self.system.problem).x[: self.trained])
             alpha = self.spectrum.vectors @ found.alpha[0]
@@ -272,7 +278,7 @@ class AbstractLinearised(AbstractTheory):
         modes = self.modes(np.zeros(self.shape))
         if modes is None:
             raise ValueError("loss: got CrossEntropy, without modes; allowed is SquaredLoss")
-        return landmarks.mode_times(modes, float(between("target", target, 0, 1)))
+        return landmarks.mode_times(modes, target)
 
     def moved(self, model: Model, x: np.ndarray, alpha: np.ndarray, at: Any = None) -> Weights:
         """The weights of a model plus Jᵀ α, with J at the weights of another one."""
@@ -286,9 +292,10 @@ def beyond(system: System) -> str | None:
     """Why neither theory of linear models covers a problem and a network; None if they may."""
     problem, network = system.problem, system.network
     if network.affine_form(problem.input_shape) is None:
+        said = "; Network(…, linear=True) says so" if isinstance(network, Network) else ""
         return (
-            f"the network is {a_kind(network)}, which is not linear in its weights; "
-            "ld.linearise(model) is"
+            f"the network is {a_kind(network)}, which is not linear in its weights"
+            f"{said}; ld.linearise(model) is"
         )
     if problem.examples() is None:
         return f"the problem is {a_kind(problem)}, not a Dataset"

@@ -77,7 +77,13 @@ class Descent(eqx.Module):
     def changes_rate(self) -> bool:
         return len(self.changes) > 0
 
+    def check_flow(self) -> None:
+        """Raises a ValueError if the rule has no flow."""
+        if self.changes_rate:
+            raise ValueError(f"order: got 'flow', but {NO_CLOCK}; allowed is 'full'")
 
+
+NO_CLOCK = "the rate changes in time, so that rate × steps is no clock"  # of a flow
 SCHEDULED = "the rule's rate is a function of the step; rates that change are Piecewise"
 
 

@@ -22,6 +22,8 @@ from learndyn.theory.dynamics import STEPS, Clock, Flow, Map, Stabilised, contin
 from learndyn.theory.linearised.descent import Descent
 from learndyn.theory.linearised.state import Outputs
 
+TOGETHER = 2**22  # outputs of a flow that are computed at once
+
 
 class Forces(eqx.Module):
     """What moves the outputs.
@@ -105,6 +107,12 @@ class OutputFlow(Flow):
         return jnp.asarray(self.largest)
 
     def closed_form(self, state: Outputs, times: np.ndarray) -> dict[str, np.ndarray] | None:
-        steps = times * self.clock.steps
-        states = self.theory.states_at(Outputs(state.values), steps, flow=True)
-        return None if states is None else self.theory.observe_each(states)
+        # Some of the times together, whose outputs are in memory at once.
+        rows, found = max(1, TOGETHER // np.size(state.values)), []
+        for first in range(0, len(times), rows):
+            part = times[first : first + rows] * self.clock.steps
+            states = self.theory.states_at(Outputs(state.values), part, flow=True)
+            if states is None:
+                return None
+            found.append(self.theory.observe_each(states))
+        return {name: np.concatenate([row[name] for row in found]) for name in found[0]}

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from learndyn.problems import SquaredLoss
+from learndyn.runtime.checks import between
 from learndyn.theory.linearised.course import Modes
 from learndyn.theory.linearised.descent import Descent
 from learndyn.theory.linearised.modes import largest_pull
@@ -100,9 +101,11 @@ def attributes(theory: Any, state: Outputs) -> dict[str, Any]:
 def mode_times(modes: Modes, target: float) -> np.ndarray:
     """Steps after which residuals of modes stay below `target` times their start, (modes,).
 
-    At the last of the rates. Without momentum |1 − pull|^t; with it the envelope of the slower
-    root, which oscillations touch. Modes that never get there have infinity.
+    At the last of the rates, for targets between 0 and 1. Without momentum |1 − pull|^t; with it
+    the envelope of the slower root, which oscillations touch. Modes that never get there have
+    infinity.
     """
+    target = float(between("target", target, 0, 1))
     pulls, law = np.where(modes.values > 0, modes.pulls[-1], 0.0), modes.law
     beta = float(law.momentum)
     trace = (1 + beta) * (1 - pulls) if law.nesterov else 1 + beta - pulls

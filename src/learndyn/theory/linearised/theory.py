@@ -21,7 +21,7 @@ from learndyn.theory.base import Coverage, Reference, Variable
 from learndyn.theory.dynamics import Flow, Map, Refused
 from learndyn.theory.linearised import landmarks
 from learndyn.theory.linearised.base import NAMES, AbstractLinearised, beyond
-from learndyn.theory.linearised.descent import Descent, refusal
+from learndyn.theory.linearised.descent import NO_CLOCK, Descent, refusal
 from learndyn.theory.linearised.dynamics import OutputFlow, OutputMap
 from learndyn.theory.linearised.kernel import Sets
 from learndyn.theory.linearised.state import Outputs, checked
@@ -98,7 +98,7 @@ class LinearisedTheory(AbstractLinearised):
         if order == "full":
             return OutputMap(self.forces(), self)
         if Descent.of(self.system.rule).changes_rate:
-            return Refused("the rate changes in time, so that rate × steps is no clock")
+            return Refused(NO_CLOCK)
         return OutputFlow(self.forces(), self, landmarks.fastest(self))
 
     @compiled_in_float64
