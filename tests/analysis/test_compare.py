@@ -368,4 +368,8 @@ def test_a_plateau_left_at_random_times_is_beyond_linear_noise(key):
     names = [name for name in theory.data_vars if not str(name).endswith("_std")]
     measured = ld.compare(theory[names], runs)
     assert measured.verdict != "deviates"
-    assert "linear noise cannot hold, the spread of the runs" in measured.reason
+    # How far eight runs spread depends on the key: at key 0 by less than a tenth.
+    letters = ("Q", "R", "error")
+    spread = max(float(runs[name].std("run", ddof=1).max()) for name in letters)
+    wide = spread > 0.1 * max(float(np.abs(theory[name]).max()) for name in letters)
+    assert ("linear noise cannot hold, the spread of the runs" in measured.reason) is wide
