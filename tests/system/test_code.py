@@ -24,7 +24,15 @@ def data():
     return ld.System(dataset, ld.MLP([3, 5, 1], "tanh", bias=True), ld.SGD(0.1, batch=2))
 
 
+def moving(**how):
+    teacher = ld.Committee(1, "erf")
+    problem = ld.TeacherStudent(ld.Isotropic(12), teacher, drift=ld.Drift(**how))
+    return ld.System(problem, ld.Committee(1, "linear"), ld.SGD(0.1))
+
+
 SYSTEMS = {
+    "rotation": moving(rotation=0.1),
+    "diffusion": moving(diffusion=0.2),
     "committee": committee(batch=2, decay=0.1),
     "natural gradient": deep(ld.NaturalGradient(0.1, power=0.5)),
     "descent": deep(ld.GradientDescent(0.1, momentum=0.3)),

@@ -231,7 +231,7 @@ class GradientDescent(AbstractDeterministicRule):
             raise ValueError(
                 "rule: got GradientDescent without a population loss in closed form; allowed are "
                 "deep linear networks with a linear teacher, committees with a committee as a "
-                "teacher, or a Dataset"
+                "teacher (Gaussian inputs, a squared loss, one output, at rest), or a Dataset"
             )
         gradient, law = jax.grad(loss), self.step_law
         direction = lambda w: law.direction(network, w, gradient(w))

@@ -167,7 +167,10 @@ def _arguments(value: Value) -> Iterator[tuple[str, str]]:
 def _follows(value: Value, name: str) -> bool:
     """Whether the constructor gives this field the same content without being told."""
     others = {field: content for field, content in written(value).items() if field != name}
-    return encode(type(value)(**others)) == encode(value)
+    try:
+        return encode(type(value)(**others)) == encode(value)
+    except ValueError:  # one of several arguments must be given
+        return False
 
 
 def _name(value: Value) -> str:
