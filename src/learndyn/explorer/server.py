@@ -112,13 +112,9 @@ class Socket(Guarded, tornado.websocket.WebSocketHandler):
         """Checks a question, and passes it on."""
         number = 0
         try:
-            said = json.loads(message)
-            if not isinstance(said, dict):
-                raise ValueError(f"message: got {shown(said)}; allowed is an object")
+            said = _object(message)
             number = _number(said.get("number"))
             self.settings["pool"]().ask(self._question(said, number))
-        except (json.JSONDecodeError, RecursionError):
-            self.refuse(number, "message: got no JSON; allowed is an object")
         except ValueError as error:
             self.refuse(number, str(error))
 
@@ -148,6 +144,16 @@ class Socket(Guarded, tornado.websocket.WebSocketHandler):
             raise ValueError(f"page: got {shown(name)}; allowed is one of {', '.join(PAGES)}")
         values = checked(PAGES[name].controls, said.get("values"))
         return Question(kind, self.visitor, number, name, values)
+
+
+def _object(message: str | bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(message)
+    except (ValueError, RecursionError):  # also of a number that has too many digits
+        raise ValueError("message: got no JSON; allowed is an object") from None
+    if not isinstance(said, dict):
+        raise ValueError(f"message: got {shown(said)}; allowed is an object")
+    return said
 
 
 def _number(value: Any) -> int:
