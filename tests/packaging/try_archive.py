@@ -72,7 +72,7 @@ def oldest():
 def ten_lines():
     """The README's example."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    return re.search(r"## Ten lines\s+```python\n(.*?)```", text, re.DOTALL)[1]
+    return re.search(r"## Ten lines\n.*?```python\n(.*?)```", text, re.DOTALL)[1]
 
 
 def main():
