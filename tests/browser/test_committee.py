@@ -248,6 +248,9 @@ def test_bad_values_are_refused_in_words(look):
         look.page.click("#reset")
         look.until("document.querySelector('#error').textContent === ''")
         look.settle()
+    look("location.hash = '#committee?activation=relu'")
+    look.until("document.querySelector('#error').textContent.startsWith('activation: got ')")
+    assert "got 'relu'; allowed is one of erf, " in look.page.inner_text("#error")
 
 
 def test_new_sizes_say_that_they_are_computed(look):

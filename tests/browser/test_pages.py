@@ -78,6 +78,14 @@ def test_sliders_of_a_page_compile_nothing(look, name):
         assert (measured["name"], measured["compiled"]) == (control, 0)
 
 
+def test_errors_far_below_rounding_are_drawn(look):
+    """Nor do the ticks of the axis take long, or come to no end."""
+    look.go("#node-perturbation?inputs=4&hidden=8&outputs=2&horizon=100000&runs=1")
+    assert look("learndyn.charts[0].drawn.series[0].y.some(v => v > 0 && v < 1e-40)")
+    assert look("document.querySelectorAll('.plot canvas').length") == 3
+    assert not look.complaints
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_page_of_files(look, name):
     look.go(OTHERS[name])

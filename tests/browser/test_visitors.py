@@ -55,8 +55,8 @@ def test_other_pages_and_other_people_are_refused(browser, explorer):
             urllib.request.urlopen(urllib.request.Request(explorer.address, headers=header))
             raise AssertionError(header)
         except urllib.error.HTTPError as error:
-            error.close()
-            assert error.code == 403
+            with error:
+                assert error.code == 403
 
 
 def test_raw_sockets_are_answered_in_words(look):
@@ -97,7 +97,7 @@ class Visitor:
 
     async def __aexit__(self, *error):
         self.socket.close()
-        while await self.socket.read_message() is not None:  # until the server has closed it, too
+        while await self.socket.read_message() is not None:  # until the connection is closed
             pass
 
     async def ask(self, number, **values):

@@ -1,6 +1,8 @@
 """Studies: the list, what is kept of one, and running its quick preset."""
 
+import dataclasses
 import json
+import pathlib
 import threading
 import time
 
@@ -69,6 +71,19 @@ def test_a_kept_result_with_claims_errata_and_replication(folders):
     assert claims.rows[0] == first and claims.rows[1][-1] == "too small"
     assert "19 of 20" in replication.rows[0]
     assert view.trains and list(view.links.values()) == [{"study": ""}]
+
+
+def test_the_code_of_a_kept_result_has_its_parameters(folders, monkeypatch):
+    seen = []
+    monkeypatch.setattr(registry, "compute", lambda study, params, report: seen.append(params))
+    paper = registry.find("bocchi2026escape/equations").PRESETS["paper"]
+    program = lambda: shown(folders, study="bocchi2026escape/equations").code.partition("for ")[0]
+    exec(program(), {})
+    kept = pathlib.Path(folders["results"], "bocchi2026escape", "equations", "claims.json")
+    (name, field) = next((k, v) for k, v in vars(paper).items() if isinstance(v, int))
+    kept.write_text(json.dumps({**CLAIMS, "differs": {name: [field, field + 1]}}))
+    exec(program(), {})
+    assert seen == [paper, dataclasses.replace(paper, **{name: field + 1})]
 
 
 def test_kept_files_are_saved_as_they_are(folders):

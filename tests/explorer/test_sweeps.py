@@ -94,8 +94,8 @@ def test_other_folders_are_refused(folder, store):
         shown(folder, store=store)
 
 
-def test_the_code_of_the_view_gives_the_same_numbers(folder, monkeypatch):
-    monkeypatch.chdir(folder)
+def test_the_code_of_the_view_gives_the_same_numbers_anywhere(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     view, names = shown(folder, value="error", cell="1, 0"), {}
     exec(view.code, names)
     np.testing.assert_allclose(names["shown"], view.heats[0].values)
@@ -130,14 +130,13 @@ def swept(function, store):
 AXES = {"rate": [0.1], "units": [0, 1, 2]}
 
 
-def test_a_sweep_of_which_nothing_has_finished_has_a_map_of_statuses(tmp_path, monkeypatch):
+def test_a_sweep_of_which_nothing_has_finished_has_a_map_of_statuses(tmp_path):
     swept(refused, tmp_path / "none.zarr")
     view = shown(tmp_path, store="none.zarr", cell="1, 0")
     assert view.heats[0].title == "status" and np.isnan(view.heats[0].values).all()
     assert view.heats[0].status == [["failed"]] * 3 and view.status.endswith("; 3 failed")
     assert "Look again" not in view.links and not view.charts
     assert any("none of them" in text for _, text in view.tables[0].rows)
-    monkeypatch.chdir(tmp_path)
     names = {}
     exec(view.code, names)
     assert names["shown"].values.tolist() == [["failed"]] * 3

@@ -95,6 +95,15 @@ def test_bad_names_are_one_line():
         ld.plot(DATA.astype(str), x="eta")
 
 
+def test_a_single_point_of_a_sweep_is_a_record():
+    """As one cell of a map leads to it: the sweep's coordinates are numbers, no axes."""
+    curve = ("time", np.exp(-np.arange(4.0)))
+    point = xr.Dataset({"error": curve}, {"time": np.arange(4.0)})
+    point = point.assign_coords(rate=0.1, point_status="finished")
+    (axis,) = ld.plot(point).axes
+    np.testing.assert_array_equal(axis.lines[0].get_ydata(), curve[1])
+
+
 def test_theory_is_drawn_over_runs():
     runs = (1.1 * DATA[["error"]]).expand_dims(run=3)
     figure = ld.plot(DATA, runs, x="eta", color="beta", value="error")

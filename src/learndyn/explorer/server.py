@@ -27,8 +27,7 @@ MOST_VISITORS = 32
 MOST_MESSAGE = 20_000  # characters
 MOST_FILE = 64 * 2**20  # bytes of a file that is sent
 MOST_FILES = 20  # of all visitors; the oldest is removed
-MOST_NAME = 100  # characters of its name
-UNUSUAL = re.compile(r"[^\w.+-]", re.ASCII)  # characters that names of files do without
+MOST_NAME = 150  # bytes of its name; file systems allow 255
 PING_SECONDS = 15  # after which a visitor who does not answer has left
 KINDS = ("show", "train", "stop", "files")
 
@@ -76,8 +75,7 @@ class Files(Guarded):
 
     def post(self) -> None:
         """Keeps the body under a name that nobody can guess; answers with that name."""
-        given = self.get_query_argument("name", "").replace("\\", "/")
-        name = UNUSUAL.sub("_", given.rpartition("/")[2])[-MOST_NAME:]
+        name = _file_name(self.get_query_argument("name", ""))
         folder = pathlib.Path(self.settings["folders"]["sent"])
         kept = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
         for old in kept[: max(0, len(kept) - MOST_FILES + 1)]:
@@ -112,13 +110,9 @@ class Socket(Guarded, tornado.websocket.WebSocketHandler):
         """Checks a question, and passes it on."""
         number = 0
         try:
-            said = json.loads(message)
-            if not isinstance(said, dict):
-                raise ValueError(f"message: got {shown(said)}; allowed is an object")
+            said = _object(message)
             number = _number(said.get("number"))
             self.settings["pool"]().ask(self._question(said, number))
-        except (json.JSONDecodeError, RecursionError):
-            self.refuse(number, "message: got no JSON; allowed is an object")
         except ValueError as error:
             self.refuse(number, str(error))
 
@@ -148,6 +142,23 @@ class Socket(Guarded, tornado.websocket.WebSocketHandler):
             raise ValueError(f"page: got {shown(name)}; allowed is one of {', '.join(PAGES)}")
         values = checked(PAGES[name].controls, said.get("values"))
         return Question(kind, self.visitor, number, name, values)
+
+
+def _file_name(given: str) -> str:
+    """What the file is called on the visitor's computer, as far as a name can have it here."""
+    name = re.split(r"[/\\]", given)[-1]
+    name = "".join(each if each.isprintable() else "_" for each in name)
+    return name.encode()[-MOST_NAME:].decode(errors="ignore")
+
+
+def _object(message: str | bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(message)
+    except (ValueError, RecursionError):  # also of a number that has too many digits
+        raise ValueError("message: got no JSON; allowed is an object") from None
+    if not isinstance(said, dict):
+        raise ValueError(f"message: got {shown(said)}; allowed is an object")
+    return said
 
 
 def _number(value: Any) -> int:

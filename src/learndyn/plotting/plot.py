@@ -82,7 +82,9 @@ def plot(
         raise ValueError(f"plot: got {', '.join(swept)} without x; allowed is both, for a sweep")
     if isinstance(record, xr.Dataset) and "point_status" in record.coords:
         axes = ", ".join(map(str, record["point_status"].dims))
-        raise ValueError(f"x: got None with data of a sweep; allowed is one of its axes, {axes}")
+        if axes:  # without any, it is the record of a single point
+            allowed = f"allowed is one of its axes, {axes}"
+            raise ValueError(f"x: got None with data of a sweep; {allowed}")
     one_of("log", log, LOG)
     one_of("same_system", same_system, (False, True))
     names = _chosen(require_record("record", record), variables)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 CODE = """from learndyn.studies import registry
 
 study = registry.find("{name}")
-data = registry.compute(study, study.PRESETS["quick"], lambda done: None)
+params = study.PRESETS[{preset!r}]
+data = registry.compute(study, params, lambda done: None)
 for claim in study.check(data):
     print(claim.status, claim.statement)
 registry.draw(study, data).savefig("figure.png")
@@ -96,6 +97,7 @@ class Studies(AbstractPage):
         view.notes, view.links, view.code = about.notes, about.links, about.code
         view.trains = about.trains
         result = _kept(folders, name, "claims.json")
+        view.code = _code(name, result)
         if not result:
             view.notes.append("No result is kept in this folder.")
             return
@@ -121,10 +123,27 @@ def _about(name: str, status: str) -> View:
         status=status,
         notes=[f"{name}: {_title(name)}"],
         links={"Back to all studies": {"study": ""}},
-        code=CODE.format(name=name),
+        code=_code(name),
         trains="Run it (quick preset)",
         saves=True,
     )
+
+
+def _code(name: str, result: Mapping[str, Any] | None = None) -> str:
+    """The program of a kept result: of its preset, and of what differs from that; or of quick."""
+    result = result or {}
+    code = CODE.format(name=name, preset=str(result.get("preset", "quick")))
+    differs = result.get("differs") or {}
+    changes = ", ".join(f"{key}={_tuples(here)!r}" for key, (_, here) in differs.items())
+    if not changes:
+        return code
+    replaced = f"params = dataclasses.replace(params, {changes})\ndata ="
+    return "import dataclasses\n\n" + code.replace("data =", replaced, 1)
+
+
+def _tuples(value: Any) -> Any:
+    """Parameters are immutable; JSON has lists instead of tuples."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _inline(figure: "Figure") -> str:

@@ -87,7 +87,8 @@ class Sweeps(AbstractPage):
         statuses = ", ".join(f"{count} {status}" for status, count in counts.items())
         view.status = f"{values['store']}: {sizes}; {statuses}"
         view.heats.append(heat)
-        about = {"store": values["store"], "value": map_.array.name, "place": map_.rest}
+        store = str(pathlib.Path(folders["sweeps"]) / values["store"])
+        about = {"store": store, "value": map_.array.name, "place": map_.rest}
         view.code = CODE.format(**about, axes=", ".join(map(repr, map_.drawn)))
         if values["cell"]:
             place = _place(map_, values["cell"])

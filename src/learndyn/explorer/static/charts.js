@@ -8,6 +8,15 @@ export const short = value => value === null ? "none"
 
 const isDecade = v => v !== null && Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-9;
 
+const LEAST = 1e-300;  // on logarithmic axes; smaller numbers lose their digits
+// uPlot's own never end below 1e-16, as its numbers have no more decimals.
+const logSplits = (low, high) => {
+  const splits = [], inside = v => v >= low && v <= high;
+  for (let e = Math.floor(Math.log10(low)); e <= Math.log10(high); e += 1)
+    splits.push(...[1, 2, 3, 4, 5, 6, 7, 8, 9].map(digit => Number(`${digit}e${e}`)).filter(inside));
+  return splits.length > 1 ? splits : [low, high];
+};
+
 // What is drawn as points: also a single value, such as before a divergence, as no line leads to it.
 const isPoints = s => s.style === "points"
   || (["theory", "other"].includes(s.style) && s.y.filter(v => v !== null && v !== undefined).length === 1);
@@ -59,8 +68,8 @@ export class Chart {
     if (!spec || !this.plot.clientWidth) return;
     const log = this.axes, series = this.#series(), keep = this.#kept(log.x, series);
     // On a logarithmic axis the edge of a band that falls below zero lies at the lowest value.
-    const lowest = series.reduce((low, s) => s.y.reduce((l, v) => v > 0 && v < l ? v : l, low), Infinity);
-    const placed = (v, style) => log.y && v <= 0 ? (style === "edge" && lowest < Infinity ? lowest : null) : v;
+    const lowest = series.reduce((low, s) => s.y.reduce((l, v) => v >= LEAST && v < l ? v : l, low), Infinity);
+    const placed = (v, style) => log.y && v < LEAST ? (style === "edge" && lowest < Infinity ? lowest : null) : v;
     const clean = s => keep.map(i => s.y[i] === null || s.y[i] === undefined ? null : placed(s.y[i], s.style));
     const data = [keep.map(i => spec.at[i]), ...series.map(clean)];
     const shape = JSON.stringify([log, this.plot.clientWidth, series.map(s => [s.name, s.style, isPoints(s)]), spec.band,
@@ -103,6 +112,7 @@ export class Chart {
     const lines = logged => ({stroke: colour("--grid"), width: 1, filter: (_, splits) => logged ? few(splits) : splits});
     const axis = (label, logged, size) => ({label, labelSize: 24, size, stroke: ink, grid: lines(logged), ticks: lines(logged),
       labelFont: "13px sans-serif", font: "12px sans-serif",
+      ...logged && {splits: (u, axis, low, high) => logSplits(low, high)},
       values: (_, splits) => {
         const sparse = logged && splits.filter(isDecade).length > 1;
         return splits.map(v => v === null || (sparse && !isDecade(v)) ? "" : short(v));

@@ -88,8 +88,9 @@ const MAKERS = {
   choice(name, c, changed) {
     const select = element("select", {id: `c-${name}`});
     for (const option of c.options) select.add(new Option(option, option));
-    select.addEventListener("change", changed);
-    return {elements: [head(name, c.label), select], get: () => select.value, set: v => { select.value = v; }};
+    let value = c.start;  // what an address says goes to the server as it is, too
+    select.addEventListener("change", () => { value = select.value; changed(); });
+    return {elements: [head(name, c.label), select], get: () => value, set: v => { select.value = value = v; }};
   },
   flag(name, c, changed) {
     const box = element("input", {type: "checkbox", id: `c-${name}`});
