@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from learndyn.runtime.memory import free_memory
-from learndyn.sweeping.points import LARGEST, OWN, is_own
+from learndyn.sweeping.points import LARGEST, OWN, is_file_name, is_own
 
 KINDS = {"f", "i", "u", "b", "c", "U"}
 PREFIX = f"{OWN}_"  # of what a sweep records about points, and of labels that differ by point
@@ -177,10 +177,10 @@ def check_lengths(array: Any, field: Field, schema: Schema) -> None:
 def _check_names(names: Sequence[str]) -> None:
     """Raises for names that the store uses itself."""
     for name in names:
-        if is_own(name) or name == LATE or "/" in name:
+        if is_own(name) or name == LATE or not is_file_name(name):
             raise ValueError(
                 f"function: its record has {name!r}, which the store cannot keep; allowed are "
-                f"names other than {OWN}, {PREFIX}… and {LATE}, without a slash"
+                f"names of files other than {OWN}, {PREFIX}… and {LATE}"
             )
 
 
