@@ -146,6 +146,19 @@ def test_errors_of_any_kind_fail_their_point_alone(run):
     assert data["point_status"].values.tolist() == ["failed"] * 5 + ["finished"]
 
 
+def test_texts_that_cannot_be_stored_fail_their_point_alone(run):
+    said = "value has a text that UTF-8 cannot hold; allowed is one that it can"
+    with pytest.raises(ValueError, match=f"function: {said}"):
+        run(lambda a: "\ud800", {"a": [1]})
+    data = run(lambda a: "\ud800" if a == 2 else str(a), {"a": [1, 2, 3]})
+    assert data["point_message"].values.tolist() == ["", said, ""]
+    assert data["value"].values.tolist() == ["1", "", "3"]
+
+
+def test_a_masked_number_is_missing(run):
+    assert np.isnan(run(lambda a: np.ma.masked, {"a": [1]})["value"]).all()
+
+
 def test_functions_may_return_numbers_or_dicts(run):
     assert np.array_equal(run(lambda a: 2 * a, {"a": [1, 2]})["value"], [2, 4])
 

@@ -216,6 +216,13 @@ def _stored(name: str, variable: xr.Variable, dims, pad) -> np.ndarray:
         array = array.astype(str)
     if array.dtype.kind not in KINDS:
         raise Mismatch(f"{name} is of type {array.dtype}; allowed are numbers and texts")
+    if array.dtype.kind == "U":
+        try:
+            "".join(array.ravel()).encode()
+        except UnicodeEncodeError:  # half a character, as of a file name that was read wrongly
+            raise Mismatch(
+                f"{name} has a text that UTF-8 cannot hold; allowed is one that it can"
+            ) from None
     return array.astype(float) if set(dims) & set(pad) and array.dtype.kind in "iub" else array
 
 

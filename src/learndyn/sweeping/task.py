@@ -228,7 +228,9 @@ def _dataset(record: Any) -> xr.Dataset | None:
     if isinstance(record, xr.Dataset):
         return record
     named = record if isinstance(record, Mapping) else {"value": record}
-    arrays = {name: np.asarray(value) for name, value in named.items()}
+    # A masked number is missing; NumPy would make 0 of it.
+    plain = {name: np.nan if value is np.ma.masked else value for name, value in named.items()}
+    arrays = {name: np.asarray(value) for name, value in plain.items()}
     if not arrays or any(
         array.ndim or array.dtype.kind not in "biufU" for array in arrays.values()
     ):
