@@ -51,7 +51,7 @@ def test_batch_sizes_on_files_of_images(name, tmp_path, monkeypatch):
     monkeypatch.setenv("LEARNDYN_DATA", str(tmp_path))
     small = _cases.IMAGES[name]._replace(sizes=(64, 30, 40), epochs=1)
     monkeypatch.setitem(_cases.IMAGES, name, small)
-    sizes = {"n": 40, "deep": 8, "batches": (40, 10), "deep_epochs": (2, 2)}
+    sizes = {"n": 40, "n_deep": 40, "deep": 8, "batches": (40, 10), "deep_epochs": (2, 2)}
     params = fig4_9.Params(tasks=(name,), readings=2, seeds=2, **sizes)
     pool_of.cache_clear()
     data = fig4_9.compute(params, lambda _: None)

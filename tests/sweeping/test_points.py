@@ -89,6 +89,8 @@ def test_an_extended_grid_keeps_the_old_rows():
         ({"a": range(10**30)}, {}, "axes: a has 9,223,372,036,854,775,807 values; allowed are"),
         (dict.fromkeys("abc", range(1000)), {}, "axes: got 1,000,000,000 points; allowed are at"),
         ({"point_status": [1]}, {}, "axes: got 'point_status', which sweeps reserve"),
+        ({"": [1]}, {}, "axes: got ''; allowed are names that files can have"),
+        ({"..": [1]}, {}, "axes: got '..'; allowed are names that files can have"),
     ],
 )
 def test_bad_axes_are_one_line(axes, more, said):

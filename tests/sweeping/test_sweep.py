@@ -121,6 +121,44 @@ def test_a_point_that_raises_or_differs_fails_alone(run):
     assert (data["y"].sel(a=[0, 1]) == 1).all()
 
 
+class Unsaid(BaseException):
+    def __str__(self):
+        raise RuntimeError
+
+
+class Refused:
+    def __array__(self, *_, **__):
+        raise BufferError("no array")
+
+
+ERRORS = [Unsaid(), KeyboardInterrupt(), ValueError("\n\n two\nlines"), ValueError("\ud800" * 9999)]
+SAID = ["Unsaid", "KeyboardInterrupt", "ValueError: two", f"ValueError: {'?' * 988}"]
+
+
+def test_errors_of_any_kind_fail_their_point_alone(run):
+    def odd(a):
+        if a < len(ERRORS):
+            raise ERRORS[a]
+        return Refused() if a == 4 else 1.0
+
+    data = run(odd, {"a": range(6)}, retries=0)
+    assert data["point_message"].values.tolist() == [*SAID, "BufferError: no array", ""]
+    assert data["point_status"].values.tolist() == ["failed"] * 5 + ["finished"]
+
+
+def test_texts_that_cannot_be_stored_fail_their_point_alone(run):
+    said = "value has a text that UTF-8 cannot hold; allowed is one that it can"
+    with pytest.raises(ValueError, match=f"function: {said}"):
+        run(lambda a: "\ud800", {"a": [1]})
+    data = run(lambda a: "\ud800" if a == 2 else str(a), {"a": [1, 2, 3]})
+    assert data["point_message"].values.tolist() == ["", said, ""]
+    assert data["value"].values.tolist() == ["1", "", "3"]
+
+
+def test_a_masked_number_is_missing(run):
+    assert np.isnan(run(lambda a: np.ma.masked, {"a": [1]})["value"]).all()
+
+
 def test_functions_may_return_numbers_or_dicts(run):
     assert np.array_equal(run(lambda a: 2 * a, {"a": [1, 2]})["value"], [2, 4])
 
@@ -185,7 +223,7 @@ def test_names_of_axes_and_of_records_do_not_meet(run):
         run(lambda a: xr.Dataset({"y": 1.0}), {"a": [1]}, pad=("x",))
 
 
-@pytest.mark.parametrize("name", ["point_status", "point_own", "late", "a/b"])
+@pytest.mark.parametrize("name", ["point_status", "point_own", "late", "a/b", "zarr.json", ""])
 def test_names_that_the_store_has_itself_are_refused(run, name):
     with pytest.raises(ValueError, match=f"function: its record has '{name}', which the store"):
         run(lambda a: xr.Dataset({name: 1.0}), {"a": [1]})

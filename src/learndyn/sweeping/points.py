@@ -75,6 +75,11 @@ def is_own(name: str) -> bool:
     return name == OWN or name.startswith(f"{OWN}_")
 
 
+def is_file_name(name: str) -> bool:
+    """Whether a store can keep an array of this name: it is a folder beside Zarr's own files."""
+    return bool(name.strip(".")) and not {"/", "\0"} & set(name) and name != "zarr.json"
+
+
 def _twice(values: Sequence[Any]) -> Any:
     """The first JSON value that occurs twice; None if there is none."""
     seen = set()
@@ -211,6 +216,8 @@ def make_grid(
     for name in axes:
         if is_own(str(name)):
             raise ValueError(f"axes: got {name!r}, which sweeps reserve; allowed are other names")
+        if not is_file_name(str(name)):
+            raise ValueError(f"axes: got {name!r}; allowed are names that files can have")
     made = {str(name): Axis.of(name, values) for name, values in axes.items()}
     grid = Grid(made, _groups(made, zipped), ())
     groups, names = grid.groups(), list(made)

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from learndyn.runtime.memory import free_memory
-from learndyn.sweeping.points import LARGEST, OWN, is_own
+from learndyn.sweeping.points import LARGEST, OWN, is_file_name, is_own
 
 KINDS = {"f", "i", "u", "b", "c", "U"}
 PREFIX = f"{OWN}_"  # of what a sweep records about points, and of labels that differ by point
@@ -177,10 +177,10 @@ def check_lengths(array: Any, field: Field, schema: Schema) -> None:
 def _check_names(names: Sequence[str]) -> None:
     """Raises for names that the store uses itself."""
     for name in names:
-        if is_own(name) or name == LATE or "/" in name:
+        if is_own(name) or name == LATE or not is_file_name(name):
             raise ValueError(
                 f"function: its record has {name!r}, which the store cannot keep; allowed are "
-                f"names other than {OWN}, {PREFIX}… and {LATE}, without a slash"
+                f"names of files other than {OWN}, {PREFIX}… and {LATE}"
             )
 
 
@@ -216,6 +216,13 @@ def _stored(name: str, variable: xr.Variable, dims, pad) -> np.ndarray:
         array = array.astype(str)
     if array.dtype.kind not in KINDS:
         raise Mismatch(f"{name} is of type {array.dtype}; allowed are numbers and texts")
+    if array.dtype.kind == "U":
+        try:
+            "".join(array.ravel()).encode()
+        except UnicodeEncodeError:  # half a character, as of a file name that was read wrongly
+            raise Mismatch(
+                f"{name} has a text that UTF-8 cannot hold; allowed is one that it can"
+            ) from None
     return array.astype(float) if set(dims) & set(pad) and array.dtype.kind in "iub" else array
 
 

@@ -22,6 +22,7 @@ from learndyn.sweeping.schema import Mismatch, Schema, differing
 from learndyn.sweeping.store import FAILED, FINISHED, RUNNING, Status, Store
 
 RETURNS = "an xarray.Dataset, a number, or a dict name → number"
+LONGEST = 1000  # characters of a message that a store keeps
 LATE = "took longer than the {:g} s that a point may take; its worker was ended"
 
 
@@ -200,11 +201,11 @@ def _outcome(function: Any, point: Mapping[str, Any], retries: int) -> Outcome:
     for attempt in range(1, retries + 2):  # a first attempt, and `retries` more
         try:
             record = function(**point)
-        except (Exception, SystemExit) as error:  # of any kind: only this point fails
-            message = f"{type(error).__name__}: {error}".partition("\n")[0]
+            seconds = time.perf_counter() - began
+            dataset = _dataset(record)
+        except BaseException as error:  # of any kind: only this point fails
+            message = _said(error)
             continue
-        seconds = time.perf_counter() - began
-        dataset = _dataset(record)
         if dataset is not None:
             return Outcome(dataset, "", attempt, seconds)
         # Not retried: the next attempt would return the same type.
@@ -212,12 +213,24 @@ def _outcome(function: Any, point: Mapping[str, Any], retries: int) -> Outcome:
     return Outcome(None, message, retries + 1, time.perf_counter() - began)
 
 
+def _said(error: BaseException) -> str:
+    """The kind of an error and its first line, as far as it has one and UTF-8 can hold it."""
+    try:
+        text = str(error).strip()
+    except Exception:  # users' own errors may have any fault
+        text = ""
+    line = ": ".join(filter(None, (type(error).__name__, text.partition("\n")[0])))
+    return line[:LONGEST].encode(errors="replace").decode()
+
+
 def _dataset(record: Any) -> xr.Dataset | None:
     """What a function returned, as a dataset; None if it is of a kind that is not allowed."""
     if isinstance(record, xr.Dataset):
         return record
     named = record if isinstance(record, Mapping) else {"value": record}
-    arrays = {name: np.asarray(value) for name, value in named.items()}
+    # A masked number is missing; NumPy would make 0 of it.
+    plain = {name: np.nan if value is np.ma.masked else value for name, value in named.items()}
+    arrays = {name: np.asarray(value) for name, value in plain.items()}
     if not arrays or any(
         array.ndim or array.dtype.kind not in "biufU" for array in arrays.values()
     ):

@@ -142,7 +142,9 @@ def _download(remote: Remote, root: pathlib.Path, progress: bool) -> None:
         if remote.members:
             _unpack(path, remote.members, target)
     except (OSError, ValueError, EOFError, tarfile.TarError) as error:
-        why = " ".join(str(error).split())[:200]
+        # urllib3 wraps what the system said in a list of attempts.
+        cause = getattr(next(iter(error.args), None), "reason", None) or error
+        why = " ".join(str(cause).split())[:200]
         # Those of the network have no number.
         if isinstance(error, OSError) and (error.errno or isinstance(error, PermissionError)):
             raise ValueError(

@@ -20,6 +20,7 @@ from learndyn.runtime.memory import check_fits
 
 VARIABLE = "LEARNDYN_DATA"
 MOST_PACKED = 1032  # numbers of a byte or more per byte of a packed file, at most
+_CIFAR_CLASSES = 10
 _CIFAR_RECORD = 1 + 3 * 32 * 32  # a label, then the planes R, G, B, row by row
 _CIFAR_PAGE = "https://www.cs.toronto.edu/~kriz/cifar.html (binary version)"
 _CIFAR_SOURCE = f"{_CIFAR_PAGE}, or by `learndyn data get cifar10`"
@@ -74,6 +75,7 @@ def cifar10(folder: str | os.PathLike | None = None) -> Images:
     root = folder_of("cifar-10-batches-bin", folder)
     # The test batch comes last, as `Images.training` counts leading images.
     files = [*sorted(root.glob("data_batch_*.bin")), *root.glob("test_batch.bin")]
+    files = [file for file in files if file.is_file()]
     if not files:
         raise missing("data_batch_1.bin", root, _CIFAR_SOURCE)
     check_fits(root.name, sum(file.stat().st_size for file in files))
@@ -82,6 +84,10 @@ def cifar10(folder: str | os.PathLike | None = None) -> Images:
         if len(content) % _CIFAR_RECORD or not len(content):
             raise ValueError(
                 f"{file.name}: got {len(content)} bytes; allowed are records of {_CIFAR_RECORD}"
+            )
+        if (largest := content[::_CIFAR_RECORD].max()) >= _CIFAR_CLASSES:
+            raise ValueError(
+                f"{file.name}: has the label {largest}; allowed are 0 to {_CIFAR_CLASSES - 1}"
             )
     records = np.concatenate(raw).reshape(-1, _CIFAR_RECORD)
     pixels = records[:, 1:].reshape(-1, 3, 32, 32)

@@ -53,9 +53,11 @@ def _from_hdf5(path: pathlib.Path, part: str) -> tuple[np.ndarray, np.ndarray]:
             for each in arrays:
                 if is_elsewhere(each) or each.file != file:
                     raise OSError("in another file")
+                if each.dtype.kind not in "iuf" or not each.shape:
+                    raise OSError("no array of numbers")
                 check_promise(path, each.shape, each.dtype.itemsize)
             data, target = map(np.asarray, arrays)
-    except (OSError, KeyError, AttributeError):
+    except (OSError, KeyError, AttributeError, TypeError, RuntimeError):
         expected = f"no HDF5 file with {part}/data and {part}/target"
         raise ValueError(f"{path.name}: is {expected}; allowed is such a file") from None
     return _checked(f"{part} in {path.name}", data, target)
@@ -68,7 +70,10 @@ def _from_text(root: pathlib.Path, part: str) -> tuple[np.ndarray, np.ndarray]:
     _check_unpacked(path)
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
-            rows = np.loadtxt(file, dtype=np.float32, ndmin=2)
+            lines = [line for line in file if line.strip()]
+            if not lines:  # NumPy would only warn
+                raise ValueError("no rows")
+            rows = np.loadtxt(lines, dtype=np.float32, ndmin=2, comments=None)
     except (EOFError, gzip.BadGzipFile, zlib.error, ValueError):
         raise ValueError(f"{path.name}: is no gzip file with rows of numbers") from None
     return _checked(path.name, (rows[:, 1:] + 1) / 2, rows[:, 0])
