@@ -275,6 +275,15 @@ def test_an_injected_schedule_is_read_at_the_next_step():
     assert found.factor == pytest.approx(3 / top / schedule(4), rel=1e-6)
 
 
+def test_a_rate_that_was_set_by_hand_may_be_a_plain_number():
+    transformation = optax.inject_hyperparams(optax.sgd)(0.1, momentum=0.5)
+    state = stepped(transformation)
+    state.hyperparams["learning_rate"] = 0.2
+    found = critical_learning_rate(MODEL, X, Y, optimiser=(transformation, state))
+    assert float(found) == pytest.approx(3 / np.linalg.eigvalsh(H)[-1], rel=1e-3)
+    assert found.factor == pytest.approx(float(found) / 0.2, rel=1e-6)
+
+
 @pytest.mark.skipif(
     "bias_correction" not in inspect.signature(optax.rmsprop).parameters, reason="a later release"
 )
@@ -329,6 +338,15 @@ def test_batches_have_rates_of_their_own():
                 stepped(t),
             ),
             "got updates that couple weights; allowed",
+        ),
+        (
+            lambda: (
+                t := optax.chain(
+                    optax.scale_by_adam(), optax.normalize_by_update_norm(), optax.scale(-0.1)
+                ),
+                stepped(t),
+            ),
+            "got updates that couple weights (ScaleByAdamState); allowed",
         ),
         (lambda: (t := optax.sgd(-0.1), stepped(t)), "got updates along the gradient; allowed"),
         (
