@@ -29,7 +29,7 @@ from learndyn.probes.hessian import convention_of, most_products, prepared, prod
 from learndyn.probes.kernel import ntk
 from learndyn.probes.optimisers import Response, response_of
 from learndyn.problems import AbstractLoss, CrossEntropy, SquaredLoss
-from learndyn.runtime.checks import finite, flag, non_negative, seed
+from learndyn.runtime.checks import finite, flag, non_negative, number, seed
 from learndyn.runtime.precision import compiled_in_float64
 from learndyn.runtime.progress import check_progress
 from learndyn.runtime.types import Array, Number
@@ -75,7 +75,7 @@ class CriticalLearningRate:
 
     def share_above(self, learning_rate: Number) -> float:
         """The share of batches whose critical rate a learning rate exceeds."""
-        return float(np.mean(float(learning_rate) > self._batches))
+        return float(np.mean(float(number("learning_rate", learning_rate)) > self._batches))
 
     @property
     def _batches(self) -> np.ndarray:

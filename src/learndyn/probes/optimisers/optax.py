@@ -228,7 +228,12 @@ def _coefficients(found: Learned, state: Any) -> Coefficients:
     ):
         if wrong:
             raise ValueError(f"optimiser: got {came}{_named(state)}; allowed are {READ}")
-    return Coefficients(*(np.asarray(part, np.float64) for part in found.coefficients))
+    parts = Coefficients(*(np.asarray(part, np.float64) for part in found.coefficients))
+    momentum = float(np.max(np.abs(parts.p), initial=0.0))
+    if momentum > 1 + found.close:
+        came, allowed = f"a momentum of {momentum:.6g}", "up to 1, above which no rate is stable"
+        raise ValueError(f"optimiser: got {came}; allowed is {allowed}")
+    return parts
 
 
 def _quotient(above: Any, below: Any) -> Any:
