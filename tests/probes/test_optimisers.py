@@ -258,6 +258,14 @@ def test_rules_that_do_not_follow_the_gradient_have_no_threshold():
     assert threshold_of(MODEL, step(ld.GradientDescent(0.1))).numerator == 2.0
 
 
+def test_a_rule_whose_updates_couple_weights_has_neither_threshold_nor_rate():
+    rule = ld.Optax(optax.chain(optax.normalize_by_update_norm(), optax.sgd(0.1)))
+    memory = None, stepped(rule.transformation)
+    step = Step(None, jnp.asarray(0.1), None, None, jnp.asarray(True), rule, memory)
+    found = threshold_of(MODEL, step)
+    assert np.isnan(found.numerator) and np.isnan(found.rate)
+
+
 def test_a_mixture_of_adam_and_descent_gives_a_common_factor():
     mixed = {"x": optax.adam(1e-3), "y": optax.sgd(0.1)}
     found = rate_of(optax.multi_transform(mixed, {"a": "x", "b": "y"}))
@@ -273,6 +281,15 @@ def test_an_injected_schedule_is_read_at_the_next_step():
     top = np.linalg.eigvalsh(H)[-1]
     assert float(found) == pytest.approx(3 / top, rel=1e-9)
     assert found.factor == pytest.approx(3 / top / schedule(4), rel=1e-6)
+
+
+def test_a_rate_that_was_set_by_hand_may_be_a_plain_number():
+    transformation = optax.inject_hyperparams(optax.sgd)(0.1, momentum=0.5)
+    state = stepped(transformation)
+    state.hyperparams["learning_rate"] = 0.2
+    found = critical_learning_rate(MODEL, X, Y, optimiser=(transformation, state))
+    assert float(found) == pytest.approx(3 / np.linalg.eigvalsh(H)[-1], rel=1e-3)
+    assert found.factor == pytest.approx(float(found) / 0.2, rel=1e-6)
 
 
 @pytest.mark.skipif(
@@ -299,6 +316,8 @@ def test_batches_have_rates_of_their_own():
     assert found.median == pytest.approx(np.median(found.batches))
     assert found.share_above(found.batches.max() * 1.01) == 1.0
     assert found.share_above(found.batches.min() * 0.99) == 0.0
+    with pytest.raises(ValueError, match="learning_rate: got nan; allowed is a non-negative finite number"):
+        found.share_above(np.nan)
     with pytest.raises(ValueError, match="batches: got none; allowed is a result of batch="):
         _ = critical_learning_rate(MODEL, X, Y).median
 
@@ -330,6 +349,16 @@ def test_batches_have_rates_of_their_own():
             ),
             "got updates that couple weights; allowed",
         ),
+        (
+            lambda: (
+                t := optax.chain(
+                    optax.scale_by_adam(), optax.normalize_by_update_norm(), optax.scale(-0.1)
+                ),
+                stepped(t),
+            ),
+            "got updates that couple weights (ScaleByAdamState); allowed",
+        ),
+        (lambda: (t := optax.sgd(0.1, momentum=1.5), stepped(t)), "got a momentum of 1.5; allowed"),
         (lambda: (t := optax.sgd(-0.1), stepped(t)), "got updates along the gradient; allowed"),
         (
             lambda: (

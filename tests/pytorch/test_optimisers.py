@@ -42,6 +42,27 @@ def broken(module):
     return optimiser
 
 
+def loaded(module, other):
+    """Adam with the state of another module's Adam."""
+    first, own = (torch.optim.Adam(m.parameters()) for m in (other, module))
+    other(torch.ones(2, other[0].in_features).double()).sum().backward()
+    first.step()
+    own.load_state_dict(first.state_dict())
+    return own
+
+
+def switched(module):
+    optimiser = loaded(module, module_of())
+    optimiser.param_groups[0]["amsgrad"] = True  # after the steps
+    return optimiser
+
+
+def changed(module, **settings):
+    optimiser = torch.optim.SGD(module.parameters(), 0.1)
+    optimiser.param_groups[0].update(settings)
+    return optimiser
+
+
 SGD = {
     "descent": {},
     "heavy ball": {"momentum": 0.9},
@@ -164,6 +185,14 @@ def test_adamw_of_releases_whose_groups_do_not_name_its_decay():
             "optimiser: got Adam; allowed are SGD, Adam, AdamW, RMSprop, Adagrad of torch.optim",
         ),
         (lambda m: broken(m), "optimiser: got a state with NaN or infinities"),
+        (
+            lambda m: loaded(m, torch.nn.Sequential(torch.nn.Linear(4, 1, bias=False)).double()),
+            "optimiser: got a state of another model; allowed is",
+        ),
+        (lambda m: switched(m), "optimiser: got a state without 'max_exp_avg_sq'; allowed is"),
+        (lambda m: changed(m, lr=-0.1), "optimiser: got lr=-0.1; allowed is a non-negative"),
+        (lambda m: changed(m, lr=np.nan), "optimiser: got lr=nan; allowed is a non-negative"),
+        (lambda m: changed(m, momentum=1.5), "optimiser: got momentum=1.5; allowed is a number"),
     ],
 )
 def test_unreadable_optimisers_raise_a_one_line_error(made, line):

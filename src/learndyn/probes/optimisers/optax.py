@@ -32,6 +32,9 @@ MANY = 2**30  # a count at which bias corrections have vanished
 TINY = 1e-15
 MASKS = {"MaskedState", "PartitionState", "MultiTransformState"}  # whose shapes may choose weights
 LARGE = 1e8  # a second moment beside which ε is small
+HUGE = 1e30  # one beside which the largest of these gradients has no effect, in float32 too
+SIZES = 1.1 * 4.0 ** np.arange(-22, 20)  # of gradients; no bounds of clipping, which are round
+PARTLY = 0.05  # a response that is neither whole nor zero
 CLOSE = 1e-3  # relative; coefficients are derivatives in the precision of the weights
 
 
@@ -103,9 +106,11 @@ def _explain(transformation: Any, state: Any, weights: Any) -> None:
 
 
 def _wide(tree: Any) -> Any:
-    """A tree with numbers in half precision as float32."""
-    half = lambda leaf: jnp.issubdtype(jnp.result_type(leaf), jnp.floating) and leaf.itemsize < 4
-    return jax.tree.map(lambda leaf: leaf.astype(jnp.float32) if half(leaf) else leaf, tree)
+    """A tree with numbers in half precision as float32; plain numbers become arrays."""
+    half = lambda leaf: jnp.issubdtype(leaf.dtype, jnp.floating) and leaf.itemsize < 4
+    widened = lambda leaf: leaf.astype(jnp.float32) if half(leaf) else leaf
+    # A hyper-parameter that was set by hand is a number of Python.
+    return jax.tree.map(lambda leaf: widened(jnp.asarray(leaf)), tree)
 
 
 class Frozen(NamedTuple):
@@ -172,6 +177,7 @@ def learned(transformation: Any, state: Any, weights: Any) -> Learned:
     differs = lambda found: jnp.median(jnp.abs(found - b) - close * jnp.abs(b)) > 0
     coupled = differs(along(1, signs)[0] * flat) | differs(along(1, ones(zero), small)[0])
     coupled |= _varies(transformation, state, weights, close)
+    coupled |= _levels_off(transformation, state, weights)
     return Learned(Coefficients(b, c, aq, ar, p), jnp.any(several), coupled, close)
 
 
@@ -189,6 +195,26 @@ def _varies(transformation: Any, state: Any, weights: Any, close: float) -> Any:
     return jnp.any(jnp.abs(other - here) > close * jnp.abs(here))
 
 
+def _levels_off(transformation: Any, state: Any, weights: Any) -> Any:
+    """Whether updates level off smoothly as gradients grow, as where a norm divides them.
+
+    Clipping does not: its response is whole up to a bound, and zero above. Second moments are so
+    large here that no gradient changes them.
+    """
+    state, weights = _representatives(state, weights)
+    tiny, ones = (jax.tree.map(lambda w, v=v: jnp.full_like(w, v), weights) for v in (TINY, 1.0))
+    made = _map_states(state, lambda s, f: _uniform(s, f, HUGE))
+    frozen = Frozen(transformation, _frozen(transformation, made, tiny))
+    none = frozen.momenta()
+
+    def response(size: Any) -> Any:
+        gradient = jax.tree.map(lambda w: jnp.full_like(w, size), weights)
+        return jax.jvp(lambda g: frozen.step(none, g, tiny)[0], (gradient,), (ones,))[1]
+
+    share = _quotient(jax.lax.map(response, jnp.asarray(SIZES)), response(TINY))
+    return jnp.any((share > PARTLY) & (share < 1 - PARTLY))
+
+
 def _close(momenta: Any) -> float:
     """By what share coefficients may differ by rounding; momenta may be kept in half precision."""
     return max([CLOSE, *(4 * float(jnp.finfo(leaf.dtype).eps) for leaf in momenta)])
@@ -202,7 +228,12 @@ def _coefficients(found: Learned, state: Any) -> Coefficients:
     ):
         if wrong:
             raise ValueError(f"optimiser: got {came}{_named(state)}; allowed are {READ}")
-    return Coefficients(*(np.asarray(part, np.float64) for part in found.coefficients))
+    parts = Coefficients(*(np.asarray(part, np.float64) for part in found.coefficients))
+    momentum = float(np.max(np.abs(parts.p), initial=0.0))
+    if momentum > 1 + found.close:
+        came, allowed = f"a momentum of {momentum:.6g}", "up to 1, above which no rate is stable"
+        raise ValueError(f"optimiser: got {came}; allowed is {allowed}")
+    return parts
 
 
 def _quotient(above: Any, below: Any) -> Any:
@@ -219,9 +250,7 @@ def rates(transformation: Any, state: Any, weights: Any) -> Any:
     given = _injected(transformation, state, weights)
     if given is not None:
         return jnp.asarray(given, jnp.float64)
-    one_of = lambda leaf: leaf[(slice(0, 1),) * jnp.ndim(leaf)]
-    if not _types(state) & MASKS:
-        state, weights = (jax.tree.map(one_of, tree) for tree in (state, weights))
+    state, weights = _representatives(state, weights)
     means = any(fields.mean for _, fields in _known(state))
     slopes = []
     for second in (LARGE, 4 * LARGE, 16 * LARGE) if has_second_moments(state) else (LARGE,):
@@ -234,6 +263,15 @@ def rates(transformation: Any, state: Any, weights: Any) -> Any:
     found = _quotient((4**power - 1) * LARGE**power, two - one)
     fixed = jnp.abs(two - one) <= CLOSE * jnp.abs(one)  # weights without a preconditioner
     return jnp.where(fixed, slopes[0], found)
+
+
+def _representatives(state: Any, weights: Any) -> tuple[Any, Any]:
+    """One weight of each array, and its state; all of them if masks may choose by shapes."""
+    if _types(state) & MASKS:
+        return state, weights
+    one_of = lambda leaf: leaf[(slice(0, 1),) * jnp.ndim(leaf)]
+    state, weights = (jax.tree.map(one_of, tree) for tree in (state, weights))
+    return state, weights
 
 
 def _plain_rate(found: Learned, means: bool) -> Any:

@@ -1,6 +1,7 @@
 """Responses of the optimisers of `torch.optim`, from their parameter groups and states."""
 
 from collections.abc import Iterator
+from sys import float_info
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,13 @@ def response_of(model: Any, optimiser: Any) -> Response:
     shifts = {name: np.zeros_like(scale) for name, scale in scales.items()}
     unit = 1.0 if np.isfinite(rate) else None  # the response to a rate of 1, if all are the same
     for name, group, state in held:
-        scale, shift = _coefficients(kind, group, state, unit).scale_and_shift()
+        try:
+            scale, shift = _coefficients(kind, group, state, unit).scale_and_shift()
+        except KeyError as error:  # as of a state that was made with other settings
+            allowed = f"a state that {kind} made with its present settings"
+            raise ValueError(
+                f"optimiser: got a state without {error}; allowed is {allowed}"
+            ) from None
         scales[name], shifts[name] = scales[name] + scale, shifts[name] + shift
     join = lambda parts: np.concatenate([parts[name].ravel() for name in scales])
     scale, shift = join(scales), join(shifts)
@@ -55,14 +62,17 @@ def _held(optimiser: Any, names: dict[int, str]) -> Iterator[tuple[str, dict[str
                     f"optimiser: got parameters of another model; allowed is {allowed}"
                 )
             state = optimiser.state.get(weight, {})
+            shapes = {getattr(value, "shape", ()) for value in state.values()}
+            if not shapes <= {(), weight.shape}:  # as one that was loaded
+                allowed = "one of this model"
+                raise ValueError(f"optimiser: got a state of another model; allowed is {allowed}")
             if stepped(state) or not started:
                 yield names[id(weight)], group, state
 
 
 def _coefficients(kind: str, group: dict[str, Any], state: Any, rate: float | None) -> Coefficients:
     """The coefficients of one parameter (flattened), at its own learning rate or a given one."""
-    if group.get("maximize"):
-        raise ValueError("optimiser: got maximize=True; allowed is an optimiser that minimises")
+    _check_group(group)
     rate = float(group["lr"]) if rate is None else rate
     decay = float(group.get("weight_decay", 0.0))
     if kind == "SGD":
@@ -75,6 +85,18 @@ def _coefficients(kind: str, group: dict[str, Any], state: Any, rate: float | No
         return _rmsprop(rate, decay, group, state)
     # In older releases the groups of AdamW do not say it.
     return _adam(rate, decay, group.get("decoupled_weight_decay", kind == "AdamW"), group, state)
+
+
+def _check_group(group: dict[str, Any]) -> None:
+    """Raises a ValueError for settings that PyTorch does not refuse, or not later on."""
+    if group.get("maximize"):
+        raise ValueError("optimiser: got maximize=True; allowed is an optimiser that minimises")
+    for name, allowed, least, most in (
+        ("lr", "a non-negative finite number", 0.0, float_info.max),
+        ("momentum", "a number from 0 to 1, above which no rate is stable", 0.0, 1.0),
+    ):
+        if not least <= (value := float(group.get(name, 0.0))) <= most:
+            raise ValueError(f"optimiser: got {name}={value:g}; allowed is {allowed}")
 
 
 def _sgd(rate: float, decay: float, group: dict[str, Any]) -> Coefficients:

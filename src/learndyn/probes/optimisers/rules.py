@@ -60,6 +60,7 @@ def _of_optax(model: Model, rule: Optax, state: Any) -> Threshold:
     found, rates = optax.learned(*given), optax.rates(*given)
     low, high = jnp.min(jnp.where(rates == 0, jnp.inf, rates)), jnp.max(rates)
     rate = jnp.where(high - low <= SAME * jnp.abs(high), high, 1.0)
+    rate = jnp.where(found.coupled, jnp.nan, rate)  # it is not what multiplies the gradient
     scale, shift = found.coefficients.scale_and_shift()
     bad = found.several | found.coupled | jnp.any(scale < 0) | optax.without_step(state)
     numerator = jnp.where(bad, jnp.nan, 2 * rate)
