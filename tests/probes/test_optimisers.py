@@ -316,7 +316,9 @@ def test_batches_have_rates_of_their_own():
     assert found.median == pytest.approx(np.median(found.batches))
     assert found.share_above(found.batches.max() * 1.01) == 1.0
     assert found.share_above(found.batches.min() * 0.99) == 0.0
-    with pytest.raises(ValueError, match="learning_rate: got nan; allowed is a non-negative finite number"):
+    with pytest.raises(
+        ValueError, match="learning_rate: got nan; allowed is a non-negative finite number"
+    ):
         found.share_above(np.nan)
     with pytest.raises(ValueError, match="batches: got none; allowed is a result of batch="):
         _ = critical_learning_rate(MODEL, X, Y).median
