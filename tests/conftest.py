@@ -17,7 +17,7 @@ STATUS = pathlib.Path("/proc/self/status")
 install_import_hook("learndyn", "beartype.beartype").__enter__()
 
 
-MOST = 1300  # MB that a worker may hold before it forgets what it compiled
+MOST = 1600  # MB that a worker may hold before it forgets what it compiled
 GROWTH = 300  # MB that it may grow by before it does so again
 _limit = [MOST]
 # Tests that take seconds and have siblings in `make test`; CI runs them by `make test-long`.
