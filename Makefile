@@ -32,14 +32,14 @@ test test-long: export XLA_FLAGS ?= --xla_cpu_use_fusion_emitters=false
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not long and not gpu"
 
-# The tests in tests/long.txt, which have siblings in `make test`.
-test-long: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "long and not slow and not gpu"
-
 # What users' compilers make of networks, rules, probes and theories.
+DEFAULTS := tests/conformance tests/networks tests/probes tests/theory/quadratic_model
 test-defaults: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not long and not gpu" \
-		tests/conformance tests/networks tests/probes tests/theory/quadratic_model
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu" $(DEFAULTS)
+
+# The rest of what tests/long.txt leaves out of `make test`.
+test-long: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "long and not slow and not gpu" $(addprefix --ignore=,$(DEFAULTS))
 
 test-all: $(VENV)/.installed-notebook
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu"

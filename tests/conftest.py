@@ -20,13 +20,13 @@ install_import_hook("learndyn", "beartype.beartype").__enter__()
 MOST = 1600  # MB that a worker may hold before it forgets what it compiled
 GROWTH = 300  # MB that it may grow by before it does so again
 _limit = [MOST]
-# Tests that take seconds and have siblings in `make test`; CI runs them by `make test-long`.
+# Files and tests that take long and have siblings in `make test`; CI runs them by `make test-long`.
 LONG = set((pathlib.Path(__file__).parent / "long.txt").read_text(encoding="utf-8").splitlines())
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.nodeid in LONG:
+        if item.nodeid in LONG or item.nodeid.partition("::")[0] in LONG:
             item.add_marker(pytest.mark.long)
 
 

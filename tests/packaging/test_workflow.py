@@ -50,5 +50,6 @@ def test_the_lines_that_archives_are_tried_with_are_found():
 
 def test_the_longer_tests_are_there():
     for line in (ROOT / "tests/long.txt").read_text(encoding="utf-8").splitlines():
-        path, _, name = line.partition("::")
-        assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text(encoding="utf-8"), line
+        path, of_a_file, name = line.partition("::")
+        text = (ROOT / path).read_text(encoding="utf-8")
+        assert not of_a_file or f"def {name.partition('[')[0]}(" in text, line
