@@ -20,7 +20,7 @@ install_import_hook("learndyn", "beartype.beartype").__enter__()
 MOST = 1600  # MB that a worker may hold before it forgets what it compiled
 GROWTH = 300  # MB that it may grow by before it does so again
 _limit = [MOST]
-# Files and tests that take long and have siblings in `make test`; CI runs them by `make test-long`.
+# What takes long: CI runs it by `make test-defaults` and `make test-long`, not by `make test`.
 LONG = set((pathlib.Path(__file__).parent / "long.txt").read_text(encoding="utf-8").splitlines())
 
 
