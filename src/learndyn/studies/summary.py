@@ -49,10 +49,11 @@ a result that is not that of today's study, which may judge them otherwise: the 
 OPEN = """What is not decided: the interval is too wide, or a size, a data set or a definition is \
 missing. Rows with an age at the end are as above."""
 CHANGED = "Results whose quick preset gives other claims now than when they were computed."
-REPLICATED = """The quick preset at keys that nobody had looked at: at how many a claim held, the \
-interval of its rate, and the rate that its table promises. Below means that the interval is below \
-that rate; claims that are listed as failing are. Keys at which a row was open for another reason \
-than a wide interval do not count: 0/0 was judged at none."""
+REPLICATED = """The quick preset at other keys than its own: at how many of them a claim held, the \
+interval of its rate, and the rate that its table promises. As promised means that the interval \
+contains that rate, which says little where keys are few; below, that it lies below it, as for \
+claims that are listed as failing. Keys at which a row was open for another reason than a wide \
+interval do not count: 0/0 was judged at none."""
 MISSING = "Figures, panels and sizes without a current result of the preset `paper`, and why."
 UNREPLICATED = f"""Quick presets whose rates are planned, or known from fewer than {missing.KEYS} \
 keys: no current replication at so many keys, from a clean commit, is kept. A time is that of one \
