@@ -56,8 +56,7 @@ claims that are listed as failing. Keys at which a row was open for another reas
 interval do not count: 0/0 was judged at none."""
 MISSING = "Figures, panels and sizes without a current result of the preset `paper`, and why."
 UNREPLICATED = f"""Quick presets whose rates are planned, or known from fewer than {missing.KEYS} \
-keys: no current replication at so many keys, from a clean commit, is kept. A time is that of one \
-key on one core."""
+keys: no current replication at so many keys, from a clean commit, is kept."""
 
 
 def kept(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
