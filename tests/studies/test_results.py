@@ -49,7 +49,7 @@ def test_a_replication_is_shown_without_another_result(tmp_path):
     hashed = hashing.source_hash("bocchi2026escape/fig5")
     kept = {"preset": "quick", "source_hash": hashed, "runs": {"1": {}}, "table": []}
     (folder / "replication.json").write_text(json.dumps(kept))
-    assert "bocchi2026escape/fig5, preset quick, 1 keys:" in summary.written(tmp_path)
+    assert "bocchi2026escape/fig5, preset quick, 1 key:" in summary.written(tmp_path)
     text = '[bocchi2026escape.fig5]\n"20 keys" = "an hour"\n'
     (tmp_path / missing.REPLICATIONS).write_text(text, encoding="utf-8")
     lines = summary.written(tmp_path).splitlines()
@@ -139,7 +139,9 @@ def test_a_summary_has_all_that_was_kept(tmp_path):
         assert said in text
     assert summary.older(tmp_path) == []
     (folder / "claims.json").write_text(json.dumps(result | {"source_hash": "other"}))
-    assert "older than its study |" in summary.written(tmp_path)
+    aged = summary.written(tmp_path)
+    assert "older than its study |" in aged
+    assert "claim: a. *why it fails* (older than its study)\n" in aged
 
 
 FOREIGN = {

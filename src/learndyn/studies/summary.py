@@ -8,7 +8,7 @@ in `notes.md`, in the same folder or in the paper's folder.
 import pathlib
 import re
 import subprocess
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from learndyn.studies import missing, registry
@@ -20,6 +20,7 @@ from learndyn.studies.tables import PLURALS
 
 CLAIMS = "claims.json"
 UNKNOWN = "not recorded"
+NO_REASON = {"listed": "not listed", "why_open": UNKNOWN}
 # The line by which `is_own` recognises a README that it may replace.
 MARK = "Written by `learndyn results` from the files in this folder"
 HEAD = f"""# Kept results
@@ -27,21 +28,35 @@ HEAD = f"""# Kept results
 {MARK}: what is changed here by hand is lost.
 Each folder has the `figure.png` and `claims.json` of a run; `learndyn run STUDY --preset PRESET`
 computes them again. Numbers say how many hold / fail / are open. Claims are sentences of a paper.
-Errata are places where the published formula is wrong; they hold if the corrected value does.
-Findings are ours. Theorems check the code and are not counted.
+Errata are places where the published formula is wrong; they hold if the corrected value is measured
+and the printed one is not. Findings are ours. Theorems check the code and are not counted.
+Figures are as their runs drew them; those of older studies do not show today's style.
 
-The age has two parts. A result is older than its study if the study's code has changed since. It
-is confirmed on the day on which the quick preset was last seen to give the numbers that it gave
-when the result was computed (`learndyn results --confirm`): to a relative {PRECISION:g}, or to
-{SHARE:g} of the distance from which on a verdict would turn. Otherwise the study or the library
-has changed, and the claims that differ are listed below. A commit marked * had changes that were
-not committed; one in parentheses is not in the history.
+The age compares a result with today's code:
+
+- current: the code of the study is that of the result;
+- confirmed: on that day the quick preset gave the numbers that it had given when the result was
+  computed (`learndyn results --confirm`), to a relative {PRECISION:g}, or to {SHARE:g} of the
+  distance at which the verdict would turn;
+- older than its study: the code of the study has changed, and the result is not confirmed;
+- changed: the quick preset gives other claims now, which are listed below.
+
+A commit marked * had changes that were not committed; one in parentheses is not in the history.
 """
 
+FAILING = """What the measurement contradicts, with the reason. Rows with an age at the end are of \
+a result that is not that of today's study, which may judge them otherwise: the notes say how."""
+OPEN = """What is not decided: the interval is too wide, or a size, a data set or a definition is \
+missing. Rows with an age at the end are as above."""
+CHANGED = "Results whose quick preset gives other claims now than when they were computed."
+REPLICATED = """The quick preset at other keys than its own: at how many of them a claim held, the \
+interval of its rate, and the rate that its table promises. As promised means that the interval \
+contains that rate, which says little where keys are few; below, that it lies below it, as for \
+claims that are listed as failing. Keys at which a row was open for another reason than a wide \
+interval do not count: 0/0 was judged at none."""
 MISSING = "Figures, panels and sizes without a current result of the preset `paper`, and why."
 UNREPLICATED = f"""Quick presets whose rates are planned, or known from fewer than {missing.KEYS} \
-keys: no current replication at so many keys, from a clean commit, is kept. A time is that of one \
-key on one core."""
+keys: no current replication at so many keys, from a clean commit, is kept."""
 
 
 def kept(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
@@ -105,15 +120,20 @@ def written(folder: pathlib.Path) -> str:
     parts = [HEAD, _studies(folder, results, ages)]
     sections = {
         "What is missing": list(_missing(folder, missing.FILE, MISSING)),
-        "What fails": list(_rows(folder, results, "fails", "listed", "not listed")),
-        "What is open": list(_rows(folder, results, "open", "why_open", UNKNOWN)),
-        "What has changed since": list(_changes(ages)),
-        "Replication at fresh keys": list(_replications(folder)),
+        "What fails": _under(FAILING, _rows(folder, results, ages, "fails", "listed")),
+        "What is open": _under(OPEN, _rows(folder, results, ages, "open", "why_open")),
+        "What has changed since": _under(CHANGED, _changes(ages)),
+        "Replication at fresh keys": _under(REPLICATED, _replications(folder)),
         "What is not replicated": list(_missing(folder, missing.REPLICATIONS, UNREPLICATED)),
         "Notes": list(_notes(folder)),
     }
     parts += ["\n".join([f"## {title}\n", *lines]) for title, lines in sections.items() if lines]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _under(head: str, lines: Iterable[str]) -> list[str]:
+    found = list(lines)
+    return [f"{head}\n", *found] if found else []
 
 
 def _missing(folder: pathlib.Path, file: str, head: str) -> Iterator[str]:
@@ -211,15 +231,21 @@ def _plain(value: Any) -> str:
 
 
 def _rows(
-    folder: pathlib.Path, results: Mapping[str, Any], status: str, reason: str, missing: str
+    folder: pathlib.Path,
+    results: Mapping[str, Any],
+    ages: Mapping[str, Standing],
+    status: str,
+    reason: str,
 ) -> Iterator[str]:
     for name, result in results.items():
+        age = "" if ages[name].current else f" ({ages[name].text.partition(';')[0]})"
         with naming(folder / name / CLAIMS):
             renamed = new_names(folder / name)
             for row in result["claims"]:
                 if row["status"] == status:
                     claim = renamed.get(row["name"], row["name"])
-                    yield f"- {name}, {row['kind']}: {claim}. *{row.get(reason) or missing}*"
+                    why = row.get(reason) or NO_REASON[reason]
+                    yield f"- {name}, {row['kind']}: {claim}. *{why}*{age}"
 
 
 def replications(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
@@ -240,7 +266,9 @@ def _replications(folder: pathlib.Path) -> Iterator[str]:
         each = _standing(folder, name, kept)
         age = "" if each.current else f", {each.text}"
         with naming(folder / name / FILE):
-            yield f"{name}, preset {kept['preset']}, {len(kept['runs'])} keys{age}:\n"
+            count = len(kept["runs"])
+            keys = f"{count} key{'s' * (count != 1)}"
+            yield f"{name}, preset {kept['preset']}, {keys}{age}:\n"
             yield "| claim | kind | held | 95 % interval | promised | verdict |"
             yield "|---|---|---|---|---|---|"
             renamed = new_names(folder / name)

@@ -1,10 +1,10 @@
 """Fig. 2: learning curves and losses of balanced networks by stiffness.
 
 Lines are the closed forms of Eq. 21, markers real networks whose depth and rule give the
-stiffness; p = 2 needs infinite depth and has none. The caption starts at zero for p < 1, where no
-network can start: zero is a fixed point of its weights. The networks begin at a small fraction of
-the target instead, on a curve that is the caption's except for a known delay. The paper preset has
-more depths, targets and points.
+stiffness; p = 2 needs infinite depth, and its markers are Eq. 21 integrated. The caption starts at
+zero for p < 1, where no network can start: zero is a fixed point of its weights. The networks begin
+at a small fraction of the target instead, on a curve that is the caption's except for a known
+delay. The paper preset has more depths, targets and points.
 """
 
 import dataclasses

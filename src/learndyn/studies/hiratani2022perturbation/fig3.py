@@ -37,8 +37,8 @@ from learndyn.theory.perturbation.setting import PerturbationSetting
 
 TITLE = "Node perturbation with label noise, and with normalised rows"
 DIFFERS = (
-    "sizes, noise and 10 seeds are the paper's; rates and widths of D are not in the "
-    "supplement, here 0.25 to 1 η* and 100 to 10⁴; C, which it does not describe, is our "
+    "sizes, noise and 10 seeds are the paper's; rates of A to C and widths of D are not "
+    "in the supplement, here 0.25 to 1 η* and 100 to 10⁴; C, which it does not describe, is our "
     "reading"
 )
 SEEN = ("epsilon", "alpha")

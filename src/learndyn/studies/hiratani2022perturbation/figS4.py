@@ -38,7 +38,8 @@ from learndyn.studies.registry import Report
 TITLE = "Digits: cosines, growing weights, dimension of activity, weight decay, normalisation"
 DIFFERS = (
     "12,000 steps (5000 under SGD) instead of up to 10⁴ epochs, 600,000 steps; decays and "
-    "widths of A are not stated, here 10⁻⁶ to 10⁻⁴ and 100 to 800"
+    "widths of A are not stated, here 10⁻⁶ to 10⁻⁴ and 100 to 800; rates are 1000 times the "
+    "printed ones, since they multiply the mean over a batch of 1000 instead of the sum"
 )
 CLAIMS = {
     **_cosines.CLAIMS,

@@ -16,7 +16,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import learndyn as ld
-from learndyn.plotting import legend, panels
+from learndyn.plotting import panels, shared_legend
 from learndyn.studies import intervals
 from learndyn.studies.claims import Claim, Tolerance, claim
 from learndyn.studies.registry import Report
@@ -54,6 +54,7 @@ class Params:
 
 
 PRESETS = {"quick": Params(), "paper": Params(N=400, runs=20_000)}
+LOOKS = {"full": ("--", "SGD at η/(1 − β)"), "inertial": ("-", "with velocities")}  # by order
 STATE = ld.Overlaps([[0.3, 0.05], [0.05, 0.4]], [[0.1], [-0.05]], [[1.0]])
 
 
@@ -120,12 +121,13 @@ def draw(data: xr.Dataset) -> Figure:
     figure, axes = panels(data.sizes["case"], columns=2, size=(3.6, 2.8))
     for axis, case in zip(axes, data["case"].values, strict=True):
         one = data.sel(case=case)
-        for order, style in (("full", "--"), ("inertial", "-")):
-            axis.plot(data["time"], one["predicted"].sel(order=order), style, label=order)
+        for order, (style, label) in LOOKS.items():
+            axis.plot(data["time"], one["predicted"].sel(order=order), style, label=label)
         later = _removed(one).mean("run")
         axis.plot(later["time"], later, "o", color="0.2", label="networks, 1/N removed")
-        axis.set(xlabel="steps / N", ylabel="error", title=str(case))
-        legend(axis)
+        symbol = "β" if str(one["kind"].values) == "beta" else "γ"
+        axis.set(xlabel="steps / N", ylabel="error", title=f"{symbol} = {float(one['at']):g}")
+    shared_legend(axes)
     return figure
 
 

@@ -120,15 +120,15 @@ def draw(data: xr.Dataset) -> Figure:
     """Errors against time by angle, and networks."""
     figure, axes = panels(2, columns=2, size=(3.6, 2.8))
     for theta in data["theta"].values:
-        label = "θ = 45°" if theta == data["theta"].values[-1] else f"θ = {theta:g}"
+        label = "θ = π/4" if theta == data["theta"].values[-1] else f"θ = {theta:g}"
         axes[0].plot(data["t"], data["error"].sel(theta=theta), label=label)
     axes[0].set(xlabel="learning rate × steps / N", ylabel="error", yscale="log")
     axes[0].set_ylim(1e-5, 1)
     axes[1].plot(data["time"], data["theory"], label="theory")
     axes[1].plot(data["time"], _removed(data).mean("run"), "o", label="networks, 1/N removed")
     axes[1].set(xlabel="steps / N", ylabel="error", title=f"θ = {data.attrs['theta']:g}")
-    for axis in axes:
-        legend(axis)
+    legend(axes[0], ncols=2, loc="upper right")  # above the plateau
+    legend(axes[1])
     return figure
 
 

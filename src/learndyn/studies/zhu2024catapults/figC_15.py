@@ -31,7 +31,8 @@ from learndyn.studies.zhu2024catapults.fig4_8 import SHARES
 TITLE = "Pictures of the AGOP after catapults, beside that of the target"
 DIFFERS = (
     "three raises of the rate, the first of the six in App. C.6, in units of η_crit; no biases; "
-    "the number of runs is not stated, here 5"
+    "entries over the largest one instead of within 0 to 1; the number of runs is not stated, "
+    "here 5"
 )
 TASK = "rank2"
 CLAIMS = {

@@ -41,10 +41,10 @@ from learndyn.studies.zhu2024linearity._model import (
     logarithms,
 )
 
-TITLE = "Bottleneck neurons: two, half of a layer, and all fed by one"
+TITLE = "Bottleneck neurons: two, a layer each fed by its own, and a layer all fed by one"
 DIFFERS = (
     "the figure is a drawing; here networks of width 32 to 256, and to 32,768 where every "
-    "neuron is a bottleneck"
+    "neuron of a layer is fed by a neuron of its own"
 )
 TWO, OWN, ONE = "two", "all, each fed by its own", "all, fed by one"
 POWER = 1.5  # of ln m in the largest |v| w² of m
