@@ -1,10 +1,11 @@
 """A kept result stands if the quick preset gives the same numbers, whatever its study's words."""
 
+import dataclasses
 import json
 
 import pytest
 
-from learndyn.studies import confirmation, hashing
+from learndyn.studies import confirmation, hashing, registry
 from learndyn.studies.claims import claim
 
 STUDY = "bocchi2026escape/fig5"
@@ -62,6 +63,23 @@ def test_a_change_far_from_the_threshold_is_ignored(folder, monkeypatch):
         monkeypatch.setattr(confirmation, "_quick", lambda *_, m=measured: claims(measured=m))
         confirmation.confirm(folder, STUDY)
         assert stands(folder) is same
+
+
+def test_a_confirmed_result_whose_preset_has_other_sizes_since_is_not_current(folder):
+    confirmation.confirm(folder, STUDY)
+    own = json.loads(json.dumps(dataclasses.asdict(registry.find(STUDY).PRESETS["paper"])))
+    name = next(name for name in own if name != "key")
+    standing = lambda **fields: confirmation.standing(
+        folder, STUDY, {"source_hash": "then", "preset": "paper", "params": own} | fields
+    )
+    assert standing().current
+    changed = own | {name: 3}
+    assert not standing(params=changed).current
+    words = f"sizes of the preset changed: {name} = 3, now {own[name]}"
+    assert standing(params=changed).text == words
+    # What was set on purpose is said elsewhere, and a parameter that is new is no change of size.
+    assert standing(params=changed, differs={name: [own[name], 0]}).current
+    assert standing(params={"key": 5}).current
 
 
 def test_another_library_is_told_from_another_study(folder, monkeypatch):

@@ -5,9 +5,11 @@ library: a hash of everything that a study imports would change with every commi
 `quick.json` beside a result has the claims of the quick preset, computed with the same study.
 `confirm` runs the quick preset again, with the generator of random numbers of that time, and writes
 into `confirmed.json`, for which code, and which claims are no longer the same. Claims may have been
-renamed; that file maps old names to new ones.
+renamed; that file maps old names to new ones. The quick preset does not show whether another
+preset has other sizes since: those are compared as well.
 """
 
+import dataclasses
 import datetime
 import json
 import math
@@ -62,8 +64,21 @@ def standing(folder: pathlib.Path, study: str, result: Mapping[str, Any]) -> Sta
         with naming(path):
             seen = read(path)
             if (seen["result"], seen["study"]) == (then, now):
-                return _seen(seen, then == now)
+                return _resized(study, result) or _seen(seen, then == now)
     return Standing(True, "current") if then == now else Standing(False, "older than its study")
+
+
+def _resized(study: str, result: Mapping[str, Any]) -> Standing | None:
+    """The standing of a result whose preset has other sizes today, if it has."""
+    presets, params = registry.find(study).PRESETS, result.get("params", {})
+    if result.get("preset") not in presets:
+        return None
+    # Via JSON, like the content of the file: there, tuples have become lists.
+    own = json.loads(json.dumps(dataclasses.asdict(presets[result["preset"]])))
+    same = {"key", *result.get("differs", {})}
+    other = [n for n, value in own.items() if n in params and n not in same and params[n] != value]
+    changes = [f"{name} = {params[name]}, now {own[name]}" for name in other]
+    return Standing(False, f"sizes of the preset changed: {'; '.join(changes)}") if other else None
 
 
 def _seen(confirmed: Mapping[str, Any], same: bool) -> Standing:

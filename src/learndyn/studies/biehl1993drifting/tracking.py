@@ -38,7 +38,7 @@ CLAIMS = {
                    kind="finding", because=DECADE),
     "perceptron": claim("perceptron, diffusion: exponent of the stationary error in the speed",
                         "δ^(1/3)", because=DECADE),
-    "prefactor": claim("perceptron, diffusion: stationary error over (4δ)^(1/3)/π at the least "
+    "prefactor": claim("perceptron, diffusion: stationary error over [4δ]^(1/3)/π at the least "
                        "speed", "(4δ)^(1/3)/π", kind="finding", because=DECADE),
     "any rate": claim("perceptron, diffusion: stationary error at rate 1/3 over that at rate 1, "
                       "minus 1", "the rate sets the norm alone", kind="finding",

@@ -25,9 +25,11 @@ DIFFERS = "the plateau in the limit of a small learning rate, at sizes of our ow
 CASE, SOURCE = "K = M = {K}: ", "symmetric phase"
 SETTLED = Tolerance(1e-6, "relative; what is left of the approach to the plateau, e^(−15) or less")
 CLAIMS = {
-    "error": claim(CASE + "generalisation error of the plateau", SOURCE, within=SETTLED),
-    "R": claim(CASE + "overlap of every student with every teacher", SOURCE, within=SETTLED),
-    "Q": claim(CASE + "overlap of all students", SOURCE, within=SETTLED),
+    "error": claim(CASE + "generalisation error of the plateau, over the predicted one", SOURCE,
+                   within=SETTLED),
+    "R": claim(CASE + "overlap of every student with every teacher, over the predicted one", SOURCE,
+               within=SETTLED),
+    "Q": claim(CASE + "overlap of all students, over the predicted one", SOURCE, within=SETTLED),
     "length": claim(CASE + "slope of the time to leave in ln(1/δ), over the escape time constant",
                     SOURCE, because="δ of the largest start, by which linear growth is off"),
     "networks": claim(CASE + "mean error of networks against the ODE from their own start, largest "

@@ -24,7 +24,7 @@ CLAIMS = {
     "perturbed": claim("{column}: the pure power law of the spectrum is perturbed: largest "
                        "ln(2λ_k/|λ_B,k|), smallest over L", "App. B.2.1, Fig. 12",
                        because=VISIBLE.because),
-    "trace": claim("{column}: Σ_k (2λ_k − |λ_B,k|) over T^(2) is ϵ, L up to {L}; farthest",
+    "trace": claim("{column}: Σ_k [2λ_k − |λ_B,k|] over T^(2) is ϵ, L up to {L}; farthest",
                    "Eq. 27", kind="theorem", because="rounding, L terms"),
     "outside": claim("{column}: |λ_B,k|/2 outside λ_k+1 … λ_k, number of k and L", "App. B.2.1",
                      kind="theorem", within=Tolerance(0.0, "integers")),

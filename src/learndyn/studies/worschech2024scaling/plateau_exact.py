@@ -46,7 +46,7 @@ CLAIMS = {
                    because=ITERATION).erratum("{printed:.5g}"),
     "tau": claim("uniform teacher: τ_esc against the largest eigenvalue of the Jacobian", "Eq. 116",
                  because=ROOT),
-    "together": claim("uniform teacher: number of largest eigenvalues, (K−1)(M−1)", "App. C.3",
+    "together": claim("uniform teacher: number of largest eigenvalues, [K−1][M−1]", "App. C.3",
                       kind="finding", within=COUNT),
     "growth": claim("ε* − ε_g grows as exp(c α/τ_esc), with c", "Eqs. 15 (text) and 115",
                     because="r/R* at the end").erratum("1", 1.0),

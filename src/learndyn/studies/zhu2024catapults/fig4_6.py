@@ -53,7 +53,8 @@ CLAIMS = {
                    because="“close” read as a tenth"),
     "calm": claim("outside of the spike η_crit by the kernel is close to that by the Hessian, "
                   "largest gap", "Fig. C.1", kind="finding", because="“close” read as a tenth"),
-    "together": claim("both move together, correlation", "Fig. C.1", because="points on a line"),
+    "together": claim("η_crit by the kernel and by the Hessian move together, correlation",
+                      "Fig. C.1", because="points on a line"),
 }  # fmt: skip
 _GAP = "inside of the spike residuals are large, and so is the part of the Hessian with them"
 FAILS = {name: {CLAIMS["close"].statement: _GAP} for name in ("quick", "paper")}

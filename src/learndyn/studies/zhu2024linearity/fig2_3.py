@@ -48,11 +48,11 @@ DIFFERS = (
 )
 TWO, OWN, ONE = "two", "all, each fed by its own", "all, fed by one"
 POWER = 1.5  # of ln m in the largest |v| w² of m
-EXPONENT = "bottleneck neurons: exponent of the Hessian norm over width"
+EXPONENT = "exponent of the Hessian norm over width"
 CLAIMS = {
-    TWO: claim(f"{TWO} {EXPONENT}", "Fig. 2.3", within=BETWEEN),
-    ONE: claim(f"{ONE}: the norm stays, {EXPONENT}", "App. A.6", within=BETWEEN),
-    OWN: claim(f"{OWN}: {EXPONENT}", "App. A.6", kind="finding"),
+    TWO: claim(f"{TWO} bottleneck neurons: {EXPONENT}", "Fig. 2.3", within=BETWEEN),
+    ONE: claim(f"bottleneck neurons {ONE}: the norm stays, {EXPONENT}", "App. A.6", within=BETWEEN),
+    OWN: claim(f"bottleneck neurons {OWN}: {EXPONENT}", "App. A.6", kind="finding"),
 }
 DRAWN = (3, 6, 6, 1)  # sizes of the layers in the drawing
 
