@@ -150,9 +150,9 @@ def draw(data: xr.Dataset) -> Figure:
             axis.set(xscale="log", yscale="log", xlabel="1 + steps")
             axis.set_ylim(top=min(10.0, axis.get_ylim()[1]))
         for axis, what in zip(losses, ("training", "validation"), strict=True):
-            axis.set(ylabel=f"{what} loss (one seed)")
+            axis.set(ylabel=f"{what} loss")
     shared_legend(axes, {"mean of seeds": {"color": "0.3", "marker": "o", "ls": "none"}})
-    figure.suptitle(f"{data.attrs['size']}; thin: single seeds", fontsize=9)
+    figure.suptitle(f"{data.attrs['size']}; thin: single seeds; c, d, …: one", fontsize=9)
     return figure
 
 
