@@ -67,6 +67,7 @@ LONG = {
     "zhu2024catapults/fig4_11",
     "zhu2024catapults/fig4_8",
     "zhu2024catapults/fig4_9",
+    "zhu2024catapults/figC_14",
     "zhu2024catapults/figC_15",
     "zhu2024catapults/figC_18",
     "zhu2024catapults/figC_22",

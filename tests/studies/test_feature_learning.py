@@ -7,10 +7,10 @@ import xarray as xr
 import learndyn as ld
 from learndyn.studies.claims import claim
 from learndyn.studies.statistics import slopes
-from learndyn.studies.zhu2024catapults import alignment_scatter, fig4_8
+from learndyn.studies.zhu2024catapults import alignment_scatter, fig4_8, figC_14
 from learndyn.studies.zhu2024catapults._cases import full_rank_task, polynomial_task
 from learndyn.studies.zhu2024catapults._descent import descent, descents
-from learndyn.studies.zhu2024catapults._features import STOP, best, fully_connected
+from learndyn.studies.zhu2024catapults._features import STOP, best, flat, fully_connected
 from learndyn.studies.zhu2024catapults._ordering import growing_as_batches_shrink, rising
 from learndyn.studies.zhu2024catapults._reference import Pool, image_task
 
@@ -70,6 +70,17 @@ def test_short_stages_are_read_as_often_as_long_ones():
     at = np.flatnonzero(steps[1] == 8)
     residual = model.network(now, task.data.x) - task.data.y
     np.testing.assert_allclose(loss[1, at], np.mean(np.square(residual)), rtol=1e-4)
+
+
+def test_smaller_weights_of_four_layers_take_the_inverse_square_as_many_steps():
+    task = polynomial_task("rank3", 10, 40, 10, 0)
+    moved = {}
+    for gain in (0.1, 0.01):  # of both the output is small against the target
+        model = fully_connected(task, figC_14.LAYERS, 16, 0, gain=gain)
+        system = ld.System(task.data, model.network, ld.GradientDescent(1.0))
+        after = flat(ld.Model(model.network, ld.update(system, model.weights)))
+        moved[gain] = np.linalg.norm(after - flat(model)) / np.linalg.norm(flat(model))
+    np.testing.assert_allclose(moved[0.1] / moved[0.01], figC_14.SLOWER, rtol=0.01)
 
 
 def test_slopes_and_orders():

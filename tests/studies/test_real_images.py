@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import learndyn as ld
-from learndyn.studies.zhu2024catapults import _cases, fig4_9
+from learndyn.studies.zhu2024catapults import _cases, fig4_9, figC_18
 from learndyn.studies.zhu2024catapults._reference import SLICE, _agop, network_of, pool_of
 
 RNG = np.random.default_rng(0)
@@ -62,6 +62,35 @@ def test_batch_sizes_on_files_of_images(name, tmp_path, monkeypatch):
     names = [claim.name for claim in fig4_9.check(data)]
     assert sum(said.startswith(f"{name}: smaller batches") for said in names) == 2
     assert len(fig4_9.draw(data).axes) == 4
+
+
+@pytest.mark.slow
+def test_printed_rates_and_targets_of_all_tasks(tmp_path, monkeypatch):
+    (tmp_path / "usps").mkdir()
+    write_usps(tmp_path / "usps")
+    monkeypatch.setenv("LEARNDYN_DATA", str(tmp_path))
+    small = _cases.IMAGES["usps"]._replace(sizes=(64, 30, 40), epochs=1)
+    monkeypatch.setitem(_cases.IMAGES, "usps", small)
+    params = figC_18.Params(
+        dim=10, n=40, n_deep=40, held_out=50, shallow=16, deep=8, batches=(40, 10),
+        shallow_epochs=(4, 2), deep_epochs=(2, 1), tasks=figC_18.PRESETS["paper"].tasks,
+        printed=True, readings=3, seeds=2,
+    )  # fmt: skip
+    pool_of.cache_clear()
+    data = figC_18.compute(params, lambda _: None)
+    pool_of.cache_clear()
+    assert list(data["task"].values) == list(figC_18.PRINTED)
+    for name, rate in figC_18.PRINTED.items():
+        one = data.sel(task=name)
+        np.testing.assert_allclose(one["rate"], rate, rtol=1e-6)
+    # As many epochs as are the same time at ½ η_crit, of which there are 2.
+    deep = data.sel(task="rank3").isel(batch=0)
+    longest = 2 * 0.5 * deep["critical"] / 0.01
+    np.testing.assert_allclose(deep["epoch"].isel(reading=-1), longest, rtol=0.01)
+    kinds = {claim.name: claim.kind for claim in figC_18.check(data)}
+    assert {kind for name, kind in kinds.items() if name.startswith("rank3")} == {"claim"}
+    assert {kind for name, kind in kinds.items() if name.startswith("usps")} == {"finding"}
+    assert len(figC_18.draw(data).axes) == 16
 
 
 @pytest.mark.slow

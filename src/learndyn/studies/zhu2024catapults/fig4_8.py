@@ -7,9 +7,9 @@ four layers those of Fig. 4.4; App. C.6 has own rates for each task.
 Targets are scaled to variance 1. Catapults are spikes of the training loss up to the smallest
 validation loss. A trend is the mean of slopes against k, one per seed. Near-zero weights (Fig.
 C.14) have the standard deviation 0.1, and the last rate of the others, since the thesis prints
-none. The full-rank task of Fig. C.17 has the size of the thesis in all presets. The quick preset
-has smaller tasks, all raised at the same steps, and scikit-learn's digits, odd or even, as the real
-one; SVHN-2 and CelebA are not run.
+none; at ranks 3 and 4 they are in `figC_14`. The full-rank task of Fig. C.17 has the size of the
+thesis in all presets. The quick preset has smaller tasks, all raised at the same steps, and
+scikit-learn's digits, odd or even, as the real one; SVHN-2 and CelebA are not run.
 
 Notes: docs/results/zhu2024catapults/fig4_8/notes.md.
 """
