@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from learndyn.records import commit, tree, tree_of
+from learndyn.records import commit, save, tree, tree_of
 from learndyn.studies import keeping, registry, results
 
 STUDY = "bocchi2026escape/fig5"
@@ -64,3 +64,16 @@ def test_a_commit_can_be_stated(monkeypatch):
 
 def _params():
     return registry.find(STUDY).PRESETS["quick"]
+
+
+def test_a_figure_is_drawn_anew_from_the_data_that_are_kept(run, tmp_path):
+    data = registry.compute(registry.find(STUDY), _params(), lambda done: None)
+    target = tmp_path / STUDY
+    with pytest.raises(ValueError, match=r"has no data\.nc; allowed is a result with its data"):
+        keeping.redraw(tmp_path, STUDY)
+    target.mkdir(parents=True)
+    save(data, target / "data.nc")
+    before = (target / "data.nc").read_bytes()
+    assert keeping.redraw(tmp_path, STUDY) == target
+    assert (target / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert (target / "data.nc").read_bytes() == before

@@ -17,6 +17,9 @@ def write_results(
     keep: Annotated[
         list[str] | None, typer.Option(help="first copy the results of a run, from its folder")
     ] = None,
+    redraw: Annotated[
+        list[str] | None, typer.Option(help="draw the figure of this study anew, from its data")
+    ] = None,
 ) -> None:
     """Writes README.md in a folder of kept results, from the files there."""
     from learndyn.records import whole_file
@@ -31,6 +34,8 @@ def write_results(
         raise ValueError(f"{readme}: got a file written by others; allowed is {allowed}")
     for run in keep or ():
         print(f"kept in {keeping.keep(pathlib.Path(run), path)}")
+    for study in redraw or ():
+        print(f"drawn anew in {keeping.redraw(path, study)}")
     if confirm:
         options.use_cache()
     for name in summary.kept(path) if confirm else ():

@@ -1,10 +1,11 @@
-"""Copies the results of a run to where results are kept."""
+"""Copies the results of a run to where results are kept, and draws their figures anew."""
 
 import pathlib
 import re
 import shutil
 
-from learndyn.records import tree_of, whole_file
+from learndyn.records import load, tree_of, whole_file
+from learndyn.studies import registry
 from learndyn.studies.confirmation import CONFIRMED, QUICK
 from learndyn.studies.results import naming, read, source_folder
 
@@ -46,6 +47,32 @@ def keep(run: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
         if source.is_file() and (name in ALWAYS or source.stat().st_size < LARGEST):
             with whole_file(target / name) as part:
                 shutil.copyfile(source, part)
+    return target
+
+
+def redraw(folder: pathlib.Path, study: str) -> pathlib.Path:
+    """Draws the figure of a kept result anew from its data, which stay as they are.
+
+    Args:
+        folder: of kept results.
+        study: name of the study.
+
+    Returns:
+        The folder of the kept result.
+
+    Raises:
+        ValueError: for a result without data.
+    """
+    target = folder / study
+    if not (target / "data.nc").is_file():
+        raise ValueError(f"--redraw: {target} has no data.nc; allowed is a result with its data")
+    figure = registry.draw(registry.find(study), load(target / "data.nc"))
+    figure.draw_without_rendering()
+    for name in ("figure.png", "figure.svg"):
+        with whole_file(target / name) as part:
+            figure.savefig(part)
+    if (target / "figure.svg").stat().st_size >= LARGEST:
+        (target / "figure.svg").unlink()
     return target
 
 

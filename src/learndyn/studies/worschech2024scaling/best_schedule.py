@@ -146,16 +146,21 @@ def draw(data: xr.Dataset) -> Figure:
     """Smallest errors against the length; what the schedule wins; error against rate."""
     figure, axes = panels(2, columns=2, size=(4.4, 3.6))
     least, last = _least(data), data.isel(beta=-1)
+    styles = dict(zip(data["p"].values, (":", "--", "-", "-."), strict=False))
+    entries = {f"p = {p:g}": {"color": "0.3", "ls": style} for p, style in styles.items()}
     for i, beta in enumerate(data["beta"].values):
-        for p, style in zip(data["p"].values, (":", "--", "-", "-."), strict=False):
-            label = f"β = {beta:g}, p = {p:g}"
-            axes[0].plot(data["A"], least.sel(beta=beta, p=p), style, color=f"C{i}", label=label)
-    axes[0].set(xscale="log", yscale="log", xlabel="length A", ylabel="smallest error")
-    legend(axes[0])
+        entries[f"β = {beta:g}"] = {"color": f"C{i}"}
+        for p, style in styles.items():
+            axes[0].plot(data["A"], least.sel(beta=beta, p=p), style, color=f"C{i}")
+    axes[0].set(xscale="log", yscale="log", ylabel="smallest error")
+    axes[0].set_xlabel("length A [steps / N]")
+    legend(axes[0], entries, ncols=2, loc="lower left")
     for i, p in enumerate(data["p"].values):
         curve = last["error"].sel(p=p).isel(A=-1)
         axes[1].plot(data["rate"], curve, "o-", ms=3, color=f"C{i}", label=f"p = {p:g}")
-    axes[1].set(xscale="log", yscale="log", xlabel="η", ylabel="error at the longest A")
+    axes[1].set(
+        xscale="log", yscale="log", xlabel="learning rate η", ylabel="error at the longest A"
+    )
     legend(axes[1])
     return figure
 
