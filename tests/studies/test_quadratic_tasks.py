@@ -63,10 +63,12 @@ def test_phase_diagram_replaces_a_network_whose_units_are_all_off():
     params = dataclasses.replace(phase_diagram.PRESETS["paper"], steps=20)
     v = np.full(3 * params.trained, 1.5)
     assert top_kernel(two_layers(3, 10, 48), one_example(48, 3)) == 0
-    assert phase_diagram._network(params, 1.0, 10, v, 48) == (Regime.MONOTONE, Regime.MONOTONE)
+    ended = phase_diagram._network(params, 1.0, 10, v, 48)
+    assert ended == (Regime.MONOTONE, Regime.MONOTONE, 1)
     other, alive = (phase_diagram.responding(3, 10, seed, len(v)) for seed in (48, 47))
     np.testing.assert_array_equal(other[0], one_example(48 + 90, 3))
     np.testing.assert_array_equal(alive[0], one_example(47, 3))
+    assert (other[2], alive[2]) == (1, 0)
 
 
 @pytest.mark.parametrize("name", ["f", "f_lin", "f_quad"])
@@ -115,3 +117,21 @@ def test_figB_2_has_the_panels_of_the_thesis():
     assert dict(data.sizes) == {"panel": 1, "seed": 1, "model": 2, "time": 3}
     np.testing.assert_allclose(*(data["loss"].isel(time=0).values.T), rtol=1e-12)
     assert [row.status for row in figB_2.check(data)][-4:] == ["open"] * 4
+
+
+@pytest.mark.parametrize("sizes", [(30, 16, 1), (30, 16, 8, 1)])
+@pytest.mark.parametrize("name", ["f", "f_lin", "f_quad"])
+def test_losses_on_test_inputs_are_those_of_the_whole_network(name, sizes):
+    rng = np.random.default_rng(3)
+    x, y = rng.standard_normal((14, 30)), np.arange(14) % 2
+    data = ld.Dataset(x[:6], y[:6], loss_scale=1.0, test=(x[6:], y[6:]))
+    network = ld.MLP(sizes, "tanh")
+    model = ld.Model(network, network.sample(rng, (30,)))
+    rate = 1.3 * 6 / top_kernel(model, x[:6])
+    both = []
+    for problem, one in ((data, model), _span.in_span(data, model)):
+        system = ld.System(problem, _model.twin(one, name), ld.SGD(rate, batch=2))
+        start = ld.start(system, weights=one.weights)
+        both.append(ld.simulate(system, range(9), start=start, method="direct", dtype="float64"))
+    for what in ("error", "test_error"):  # inputs in coordinates are stored in float32
+        np.testing.assert_allclose(both[0][what], both[1][what], rtol=1e-4)
