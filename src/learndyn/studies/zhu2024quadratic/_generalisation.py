@@ -7,6 +7,8 @@ Runs differ in their examples and weights; logarithms of losses are averaged ove
 interval of a mean decides. The thesis does not say how long it trains. Super-critical rates are
 those below η_max = 2 η_crit (Theorem B.7.1); the "range beyond η_crit" in which losses decrease,
 whose end it does not say, ends at `RANGE` here. A run that diverges keeps its best reading.
+Fully connected networks of more inputs than examples are trained in coordinates of the span of the
+training inputs, which changes nothing but the cost (`_span.py`).
 """
 
 import dataclasses
@@ -26,6 +28,7 @@ from learndyn.studies import intervals
 from learndyn.studies.claims import PLANNED, Claim, Tolerance, claim
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.zhu2024quadratic._model import WEIGHTS, rng_of, stacked, top_kernel, twin
+from learndyn.studies.zhu2024quadratic._span import in_span
 from learndyn.studies.zhu2024quadratic._tasks import Panel, network, rule, task
 
 MODELS = "f", "f_lin", "f_quad"
@@ -155,6 +158,8 @@ def _run(params: Params, panel: Panel, run: int) -> xr.Dataset:
     f = network(panel, data.input_shape, params.width, params.channels)
     model = ld.Model(f, f.sample(rng_of(key, WEIGHTS), data.input_shape))
     critical = len(data.x) / top_kernel(model, data.x)
+    if panel.network != "cnn" and len(data.x) < data.x.shape[1]:
+        data, model = in_span(data, model)
     rows = []
     for name in MODELS:
         f = twin(model, name)

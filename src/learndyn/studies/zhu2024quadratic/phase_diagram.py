@@ -6,6 +6,8 @@ many steps of the map from its own start, and with the thresholds 2 (Theorems B.
 (Theorem B.7.1), which are exact for y = 0 and limits of m → ∞ otherwise. Their ηλ₀ keep 0.2 away
 from 2 and 4. Starts that are unfinished end where ηλ is close to 0 or 2. A network that is
 unfinished after its steps is in no regime: it is left out of the shares, and counted in the row.
+Networks without a unit that is on learn nothing: others are drawn in their place, and the figure
+says how many they were.
 The quick preset has a coarser grid, and fewer targets, steps of the map and networks.
 
 Notes: docs/results/zhu2024quadratic/phase_diagram/notes.md.
@@ -104,31 +106,34 @@ def _networks(params: Params, y: float, m: int) -> xr.Dataset:
     count = params.widest if m == params.trained_widths[-1] else params.trained
     v = np.concatenate([rng.uniform(low, high, count) for low, high in PHASES])
     rows = [(v[i], *_network(params, y, m, v, i)) for i in range(len(v))]
-    rows += [(np.nan, NONE, NONE)] * (len(PHASES) * most - len(rows))
-    names = "trained_v", "trained_regime", "map_regime"
+    rows += [(np.nan, NONE, NONE, 0)] * (len(PHASES) * most - len(rows))
+    names = "trained_v", "trained_regime", "map_regime", "dead"
     columns = zip(*rows, strict=True)
     return xr.Dataset({n: ("network", list(c)) for n, c in zip(names, columns, strict=True)})
 
 
-def _network(params: Params, y: float, m: int, v: np.ndarray, i: int) -> tuple[int, int]:
-    """The regime of a trained twin, and of the map from its start."""
-    x, model = responding(params.d, m, params.key + i, len(v))
+def _network(params: Params, y: float, m: int, v: np.ndarray, i: int) -> tuple[int, int, int]:
+    """The regime of a trained twin, and of the map from its start; dead networks before it."""
+    x, model, dead = responding(params.d, m, params.key + i, len(v))
     eta, times = float(v[i]) / _model.top_kernel(model, x), np.arange(params.steps + 1.0)
     record = _model.train(_model.half_sum(x, [y]), ld.quadratic(model), model.weights, eta, times)
     r, kernel = (float(record[name][0, 0]) for name in ("residual", "kernel"))
     by_map = _losses(np.float64(r), np.float64(kernel), 1 / m, y, eta, params.steps)
-    return _model.regime_of(record["error"].values), _model.regime_of(by_map)
+    return _model.regime_of(record["error"].values), _model.regime_of(by_map), dead
 
 
-def responding(d: int, m: int, seed: int, step: int) -> tuple[np.ndarray, ld.Model]:
+def responding(d: int, m: int, seed: int, step: int) -> tuple[np.ndarray, ld.Model, int]:
     """An input and a network that responds to it, by the first of the seeds that has such a pair.
+
+    The third number is how many seeds came before.
 
     With probability 2^-m all units of a network are off: its kernel is 0, it learns nothing, and
     no learning rate gives it a chosen ηλ₀.
     """
     seeds = itertools.count(seed, step)
     drawn = ((_model.one_example(i, d), _model.two_layers(d, m, i)) for i in seeds)
-    return next((x, model) for x, model in drawn if _model.top_kernel(model, x) > 0)
+    tried = ((x, model, dead) for dead, (x, model) in enumerate(drawn))
+    return next(each for each in tried if _model.top_kernel(each[1], each[0]) > 0)
 
 
 def _losses(r: Any, kernel: Any, c: float, y: float, eta: float, steps: int) -> np.ndarray:
@@ -152,7 +157,8 @@ def draw(data: xr.Dataset) -> Figure:
             axis.axvline(edge, color="black", ls="--", lw=0.8)
         _dots(axis, one)
         axis.set(xlabel="ηλ₀", ylabel="width m", yscale="log", xlim=(0.5, 5))
-        axis.set_title(f"target {y:g}")
+        dead = int(one["dead"].sum())
+        axis.set_title(f"target {y:g}" + f" (dead networks replaced: {dead})" * (dead > 0))
     names = ("monotone", "catapult", "divergent", "unfinished")
     styles = {n: {"marker": "s", "color": c} for n, c in zip(names, COLORS, strict=True)}
     shown = {"trained, as the map": {"marker": "o", "mfc": "none", "color": "black"}}
