@@ -34,7 +34,7 @@ from learndyn.numerics.random import Source, key_of_run
 from learndyn.plotting import legend, panels
 from learndyn.runtime.precision import to_numpy
 from learndyn.studies import intervals
-from learndyn.studies.claims import Claim, Tolerance, claim
+from learndyn.studies.claims import Claim, Tolerance, claim, with_rates
 from learndyn.studies.hiratani2022perturbation import _curves
 from learndyn.studies.hiratani2022perturbation._intervals import surely_above
 from learndyn.studies.hiratani2022perturbation._tasks import motor, network
@@ -73,6 +73,8 @@ CLAIMS = {
                        "of its shares at the end, mean over seeds", "Appendix C.1",
                        because="an order", rate=0.05),
 }  # fmt: skip
+# Changes of second order are skewed, which Student's bound leaves out: measured at twenty keys.
+WEAK = {CLAIMS["39"].statement.format(order="second"): 0.9}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -251,6 +253,7 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """Eqs. 36a and 39 within the error of the draws; exponents; the eigenvalue's share."""
     count = int(data["trials"])
