@@ -39,6 +39,8 @@ The age compares a result with today's code:
   computed (`learndyn results --confirm`), to a relative {PRECISION:g}, or to {SHARE:g} of the
   distance at which the verdict would turn;
 - older than its study: the code of the study has changed, and the result is not confirmed;
+- sizes of the preset changed: the quick preset gave the same numbers, but the preset of the result
+  has other sizes today;
 - changed: the quick preset gives other claims now, which are listed below.
 
 A commit marked * had changes that were not committed; one in parentheses is not in the history.
