@@ -6,6 +6,8 @@ noise away, and the error falls with K. It is proportional to the variance of th
 size N and 2N with both layers trained, by the exact chain, give the theory's final error up to
 1/N². What the paper shows is public knowledge of the field; no equation is quoted from it. The
 quick preset has erf units and K up to 4; relu units are in the paper preset.
+
+Notes: docs/results/goldt2019dynamics/final_error/notes.md.
 """
 
 import dataclasses
@@ -16,7 +18,7 @@ from matplotlib.figure import Figure
 
 import learndyn as ld
 from learndyn.plotting import legend, panels
-from learndyn.studies.claims import PLANNED, Claim, claim
+from learndyn.studies.claims import PLANNED, Claim, claim, with_rates
 from learndyn.studies.registry import Report, cases
 from learndyn.studies.statistics import student_tolerance
 
@@ -36,6 +38,11 @@ CLAIMS = {
                       "over that of the theory", "ODEs describe the networks",
                       because="runs of sizes N and 2N"),
 }  # fmt: skip
+# Shares of twenty keys: single runs end up to a fifth above the theory, and starts differ at K = 4.
+WEAK = {
+    CLAIMS["both"].format(g="erf", K=4).statement: 0.8,
+    CLAIMS["networks"].format(g="erf", K=3).statement: 0.75,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,6 +150,7 @@ def draw(data: xr.Dataset) -> Figure:
     return figure
 
 
+@with_rates
 def check(data: xr.Dataset) -> list[Claim]:
     """The order of sizes with one and with both layers, the law of the noise, and networks."""
     return [row for g in data["g"].values for row in _claims(data.sel(g=g), str(g))]
