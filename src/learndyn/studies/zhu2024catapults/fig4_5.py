@@ -52,8 +52,8 @@ FAILS = {
     }
     for preset in ("quick", "paper")
 }
-# Of 20 runs 16 have to end for their share to exceed a half; it was 0.65 at key 0.
-WEAK = {CLAIMS["end"].statement: 0.12}
+# Of 20 runs 16 have to end for their share to exceed a half: they did at 8 of 20 keys.
+WEAK = {CLAIMS["end"].statement: 0.4}
 
 
 @dataclasses.dataclass(frozen=True)
