@@ -14,6 +14,7 @@ training inputs, which changes nothing but the cost (`_span.py`).
 import dataclasses
 import functools
 import itertools
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,6 +38,7 @@ POINT = 0.01  # of accuracy
 MAX = 2.0  # η_max, in units of η_crit
 RANGE = 1.6  # end of the "range of values beyond η_crit", in its units
 STRIDE = 100  # of seeds between panels' keys
+TITLE_WIDTH = 54  # letters in a line of a title
 PARTS = {"panels": "panel"}
 SMALL: dict[str, Any] = {"test": 300, "steps": 100, "readings": 20,
                          "runs": 10, "rates": (0.6, 0.9, 1.2, 1.5, 1.8, 2.4)}  # fmt: skip
@@ -201,7 +203,7 @@ def draw(data: xr.Dataset) -> Figure:
         left.set(ylabel="best test loss")
         left.set_title(f"{one['label'].item()}, {wide}\nη_crit = {low:.3g} … {high:.3g}")
         right.set(ylabel="best test accuracy")
-        right.set_title(one["about"].item().replace(", classes", "\nclasses", 1))
+        right.set_title("\n".join(textwrap.wrap(one["about"].item(), TITLE_WIDTH)))
     legend(axes[0], {"a run diverges (at the edge)": {"marker": "x"}})
     return figure
 
