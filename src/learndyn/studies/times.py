@@ -35,7 +35,8 @@ PAPER = {
     "hiratani2022perturbation/fig2": Time(5, MANY, measured=True),
     "hiratani2022perturbation/fig3": Time(9, MANY, measured=True),
     "hiratani2022perturbation/figS5": Time(5, "a GPU"),
-    "zhu2024catapults/fig4_5": Time(0.25, ONE, measured=True),
+    "worschech2024scaling/fig6": Time(110, ONE),
+    "zhu2024catapults/fig4_5": Time(1, TWO, measured=True),
     "zhu2024catapults/fig4_6": Time(1, ONE, measured=True),
     "zhu2024catapults/fig4_8": Time(120, TWO),
     "zhu2024catapults/fig4_9": Time(60, TWO),
@@ -48,8 +49,8 @@ PAPER = {
     "zhu2024linearity/equations": Time(0.1, ONE, measured=True),
     "zhu2024quadratic/fig3_1": Time(4, TWO),
     "zhu2024quadratic/fig3_3": Time(0.8, ONE, measured=True),
-    "zhu2024quadratic/fig3_4": Time(13000, TWO),
-    "zhu2024quadratic/figB_2": Time(1.1, ONE, measured=True),
+    "zhu2024quadratic/fig3_4": Time(7300, TWO),
+    "zhu2024quadratic/figB_2": Time(55, TWO),
 }
 
 
